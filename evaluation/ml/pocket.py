@@ -65,8 +65,9 @@ class Decoder:
         one, other = weights.chunk(2, dim=-1)
         return torch.stack([weights * cos, torch.cat([-other, one], dim=-1) * sin])
 
-    def __call__(self, hidden: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """[n, m, width] of both; `positions`: [n, m], how many tokens each has before it."""
+    def __call__(self, hidden: Tensor, positions: Tensor, attend: Attend, last_only: bool = False) -> Tensor:
+        """[n, m, width] of both, or [n, 1, width] after the last token; `positions`: [n, m], how many tokens each has
+        before it."""
         count, size, width = hidden.shape
         shape = (count, size, 3, self.heads, width // self.heads)
         turns = self.turns[:, :, :, positions, None].transpose(4, 5)
@@ -74,8 +75,11 @@ class Decoder:
             parts = layer.qkv(even(hidden)).view(shape).permute(2, 0, 3, 1, 4)
             asked, (own, other) = even(parts[:2]), turns[number]
             asked = torch.addcmul(asked * own, asked.roll(shape[-1] // 2, -1), other)
-            found = attend(number, asked[0], asked[1], parts[2])
-            hidden = hidden + layer.out(found.transpose(1, 2).reshape(count, size, width))
+            queries, keys = asked
+            if last_only and layer is self.layers[-1]:
+                queries, hidden = queries[:, :, -1:], hidden[:, -1:]
+            found = attend(number, queries, keys, parts[2])
+            hidden = hidden + layer.out(found.transpose(1, 2).flatten(2))
             gate, up = layer.gate_up(even(hidden)).chunk(2, dim=-1)
             hidden = hidden + layer.down(functional.silu(gate) * up)
         return even(hidden) * self.norm
@@ -146,9 +150,11 @@ class PocketContexts(Contexts):
             for place, (context, prompt) in enumerate(zip(contexts, prompts, strict=True)):
                 for buffers, new in ((self.keys, keys), (self.values, values)):
                     buffers[number][context.row, :, : len(prompt)] = new[place, :, width - len(prompt) :]
-            return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+            return functional.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask[:, :, -queries.shape[2] :]
+            )
 
-        hidden = self.decoder(even(embedded), positions, attend)[:, -1]
+        hidden = self.decoder(even(embedded), positions, attend, last_only=True)[:, 0]
         for context, prompt in zip(contexts, prompts, strict=True):
             context.length = list(prompt).index(self.assistant) + 1 if self.assistant in prompt else 0
             self.keep(context, prompt[context.length :])
