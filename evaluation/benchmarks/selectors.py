@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, METRICS
-from evaluation.models import Benchmark, Evaluation
+from evaluation.models import Benchmark, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
+from training.core.recipe import POCKET
 from training.models import Model, Run
 
 TRACED = (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE)
@@ -28,6 +30,28 @@ def evaluations() -> QuerySet[Evaluation]:
     return found.select_related("benchmark", "job", "model__run__snapshot").defer(
         "model__run__snapshot__manifest", "model__card", "model__run__log_tail"
     )
+
+
+SERVER = (
+    "completions"  # the backend of what a server answers in place of our own engine, whichever server it is
+)
+
+
+def backend_of(model: Model) -> str:
+    """What answers for it now: SERVER, or empty for our own engine, which alone serves pocket models."""
+    return SERVER if settings.TRACE_BACKEND_URL and model.run.base != POCKET else ""
+
+
+def rule_results() -> QuerySet[RuleTestResult]:
+    """What models answered to the tests of rules, each through the backend that answers for it now."""
+    if not settings.TRACE_BACKEND_URL:
+        return RuleTestResult.objects.filter(backend="")
+    ours = Q(model__run__base=POCKET)
+    return RuleTestResult.objects.filter(ours & Q(backend="") | ~ours & Q(backend=SERVER))
+
+
+def backend_words(of: Evaluation) -> str:
+    return f"through {of.backend}" if of.backend else "by our own engine"
 
 
 def newest_benchmarks() -> list[Benchmark]:

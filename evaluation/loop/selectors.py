@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from django.db.models import F, Q, QuerySet, Sum
 from django.urls import reverse
 
+from evaluation.benchmarks.selectors import rule_results
 from evaluation.models import Evaluation, GateReport, RuleTestResult
 from rules.models import RuleChange, RuleVersion
 from synthesis.generate import automatic
@@ -142,7 +143,7 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
     models = [run.model.pk for found in trained.values() for run in found if hasattr(run, "model")]
     asked = Job.objects.filter(kind__in=("evaluation", "gate"), params__model__in=models).order_by("pk")
     tests: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
-    for result in RuleTestResult.objects.filter(version__in=pks).defer("results"):
+    for result in rule_results().filter(version__in=pks).defer("results"):
         tests[result.version_id][result.model_id] = result
     crowned = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION, model__in=models).order_by("pk")
     finished = Evaluation.objects.filter(model__in=models, metrics__isnull=False).order_by()

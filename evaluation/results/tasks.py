@@ -121,10 +121,8 @@ def run_gate(ctx: JobContext) -> dict[str, Any]:
     opponent = named or current_aliases().get("champion")
     if opponent == candidate:
         raise TraceError(f"model {candidate.pk} is the champion by now.", code="bad_state")
-    for model in (candidate, opponent):
-        if model is not None:
-            measure(ctx, model)
-    report = report_make(candidate=candidate, champion=opponent, ctx=ctx)
+    measured = [pk for model in (candidate, opponent) if model for pk in measure(ctx, model)["evaluations"]]
+    report = report_make(candidate=candidate, champion=opponent, measured=measured, ctx=ctx)
     return {"report": report.pk, "verdict": report.verdict, "champion": report.champion_id}
 
 

@@ -10,9 +10,11 @@ from rest_framework.test import APIClient
 
 from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
 from evaluation.gate.evidence import evidence
-from evaluation.gate.services import KIND, gate_of, gate_request, of_model, report_make
+from evaluation.gate.selectors import KIND, of_model
+from evaluation.gate.services import gate_of, gate_request, report_make
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results import tasks
+from evaluation.results.groups import define, definition_to_count_by, in_force
 from synthesis.models import SnapshotSample
 from tests.evaluation.test_services import evaluate, home, model_with, prb, tools
 from tests.factories import (
@@ -47,10 +49,13 @@ def benchmark(name="prb-hard", kind="prb", n=120, **fields):
     return found
 
 
-def measured(model, of, right, decode="fast", groups=True):
+def measured(model, of, right, decode="fast", groups=True, **more):
     """One evaluation; `right(position)`: the score of that item."""
     made = Evaluation.objects.create(
-        key=f"{model and model.pk}-{of.pk}-{decode}", model=model, benchmark=of, decode=decode, metrics={}
+        key=f"{model and model.pk}-{of.pk}-{decode}-{more}",
+        **{"model": model, "benchmark": of, "decode": decode, "metrics": {}},
+        definition=(in_force() or define(definition_to_count_by(), None)) if of.kind == "prb" else None,
+        **more,
     )
     rows = []
     for item in of.items.all():
@@ -80,8 +85,16 @@ def two():
     return champion, candidate
 
 
+def everything():
+    return list(Evaluation.objects.values_list("pk", flat=True))
+
+
+def gate_now(candidate, champion, flips=999):
+    return gate_of(evidence(candidate, champion, everything()), flips=flips)
+
+
 def rows_of(candidate, champion, **wanted):
-    found = gate_of(evidence(candidate, champion), flips=999)
+    found = gate_now(candidate, champion)
     return [
         row for row in found.rows if all(getattr(row, name) == value for name, value in wanted.items())
     ], found
@@ -195,8 +208,9 @@ def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_a
         both(candidate, champion, of, bool, bool)
         measured(None, of, bool, "embedding")
         if number in (0, 4):
+            made = everything()
             with django_assert_num_queries(6):
-                evidence(candidate, champion)
+                evidence(candidate, champion, made)
 
 
 def context(model):
@@ -209,10 +223,14 @@ def test_equal_evidence_is_the_same_report_and_a_report_is_frozen(two, settings)
     of = benchmark(n=12)
     both(candidate, champion, of, bool, bool)
     ctx = context(candidate)
-    report = report_make(candidate=candidate, champion=champion, ctx=ctx)
-    assert report_make(candidate=candidate, champion=champion, ctx=ctx) == report
+
+    def made():
+        return report_make(candidate=candidate, champion=champion, measured=everything(), ctx=ctx)
+
+    report = made()
+    assert made() == report
     Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0, "group": "covered"})
-    assert report_make(candidate=candidate, champion=champion, ctx=ctx) != report  # groups were counted anew
+    assert made() != report  # groups were counted anew
     ctx.close()
     for change in (
         lambda: GateReport.objects.update(verdict=PASS),
@@ -236,7 +254,7 @@ def test_a_gate_is_asked_once_at_a_time_and_never_of_the_champion(two):
 def test_the_word_of_the_gate_names_the_worst_slice_and_what_nobody_would_see(two):
     champion, candidate = two
     both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
-    found = gate_of(evidence(candidate, champion), flips=999)
+    found = gate_now(candidate, champion)
     made = make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
     word = of_model(candidate.pk, champion.pk)
     assert (word.verdict, word.report) == (FAIL, made.pk)
@@ -305,7 +323,7 @@ def test_a_killed_gate_goes_on_and_makes_one_report(home, tools, prb, tmp_path, 
 def stored(two):
     champion, candidate = two
     both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
-    found = gate_of(evidence(candidate, champion), flips=999)
+    found = gate_now(candidate, champion)
     return make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
 
 
@@ -331,7 +349,7 @@ def test_the_page_says_when_its_report_counts_no_more(stored, client_as):
     address = f"/evaluation/gate/{stored.pk}/"
     assert "lets nothing through" not in client.get(address).content.decode()
     Benchmark.objects.create(name="new", kind="prb", hash="new", count=1)
-    assert "Benchmarks were frozen since" in client.get(address).content.decode()
+    assert "It counts no more: benchmarks were frozen since" in client.get(address).content.decode()
     crown(make_model())
     assert "lets nothing through any more" in client.get(address).content.decode()
 
@@ -345,7 +363,7 @@ def test_the_models_page_lists_its_reports_and_follows_the_job(
     assert f"report {stored.pk}" in page and "the one that counts now" in page and "Run it again" in page
     for _ in range(5):
         make_gate_report(stored.candidate, stored.champion)
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         client.get(address)
     answer = client.post(f"{address}start/", follow=True).content.decode()
     assert "measures what is missing" in answer
@@ -379,5 +397,5 @@ def test_random_evidence_survives_storage_and_verdicts_are_of_its_rows(two):
     chance, (champion, candidate) = random.Random(3), two
     ours, theirs = ([chance.random() < share for _ in range(90)] for share in (0.6, 0.7))
     both(candidate, champion, benchmark(n=90), lambda at: ours[at], lambda at: theirs[at])
-    found = gate_of(evidence(candidate, champion), flips=499)
+    found = gate_now(candidate, champion, flips=499)
     assert Gate.of(json.loads(json.dumps(found.as_dict()))) == found
