@@ -54,6 +54,16 @@ def backend_words(of: Evaluation) -> str:
     return f"through {of.backend}" if of.backend else "by our own engine"
 
 
+def mixed_backends(shown: Iterable[Evaluation]) -> str:
+    """Which models answered how, as a sentence, where figures beside each other have more than one backend."""
+    how: dict[str, set[int]] = {}
+    for of in shown:
+        if of.model_id is not None:
+            how.setdefault(backend_words(of), set()).add(of.model_id)
+    parts = [f"{words} model {', '.join(map(str, sorted(models)))}" for words, models in sorted(how.items())]
+    return f"Not all of these were answered by one engine: {'; '.join(parts)}." if len(parts) > 1 else ""
+
+
 def newest_benchmarks() -> list[Benchmark]:
     """The newest version of every benchmark."""
     return list(Benchmark.objects.order_by("name", "-version").distinct("name"))

@@ -395,6 +395,10 @@ def _promoted(model: Model | None, report: GateReport | None, known: Facts) -> S
         )
     if report is None:
         return Step(title, WAITING, "", ("It is not gated yet.",))
+    if report.champion_id != (known.champion.pk if known.champion else None):
+        was = f"champion {report.champion_id}" if report.champion_id else "no champion"
+        waits = f"Its gate was asked against {was}, which is not the one of now: it must be asked again."
+        return Step(title, WAITING, "", (waits,), "an admin", links=page)
     was = "It was champion once, and is not now." if move else ""
     waits = {
         GateReport.Verdict.PASS: "A person promotes it.",

@@ -114,7 +114,8 @@ def test_rolling_back_asks_no_gate_and_is_recorded(two):
     champion, model = two
     crown(model)
     make_gate_report(champion, model, "fail")
-    assert roll_back(actor=None).gate == {} and current_aliases()["champion"] == champion
+    assert roll_back(actor=None).gate == {"back_from": model.pk}
+    assert current_aliases()["champion"] == champion
     assert AuditEntry.objects.filter(action="model.rolled_back").exists()
 
 

@@ -71,7 +71,7 @@ def check(
     if needed == NOTHING:
         return word, ""
     if needed == CONFIRM:
-        if not (confirmed or override):
+        if not confirmed:
             hint = "Read what changes for callers and confirm it: confirm in the API, --confirm on the command line."
             raise TraceError(word.said, code="not_confirmed", hint=hint, extra=extra)
         return word, ""
