@@ -1,5 +1,4 @@
-"""How long answers took in evaluations: engine, decoding, lengths, requests at once and hardware stated, and what was not
-measured."""
+"""How long answers took: engine, decoding, lengths, requests at once and hardware of each figure, and what is unknown."""
 
 from typing import Any
 

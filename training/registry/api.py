@@ -66,7 +66,8 @@ class AliasMoveOut(Out):
     model = serializers.IntegerField(source="model_id")
     note = serializers.CharField(allow_blank=True)
     gate = serializers.JSONField(
-        help_text="of a promotion: the gate report, its verdict and what it said; of going back: back_from, the model that was left; else empty"
+        help_text="of a promotion: the gate report, its verdict and what it said; of going back: back_from, the model "
+        "that was left; else empty"
     )
     override = serializers.CharField(
         allow_blank=True, help_text="why it was promoted without a passed gate; empty: none was needed"
