@@ -1,4 +1,4 @@
-"""How long answers took: engine, decoding, lengths, requests at once and hardware of each figure, and what is unknown."""
+"""How long answers took: engine, decoding, lengths, requests at once and hardware of each figure; what is unknown."""
 
 from typing import Any
 

@@ -56,7 +56,7 @@ def benchmark(name="prb-hard", kind="prb", n=120, **fields):
 def measured(model, of, right, decode="fast", groups=True, **more):
     """One evaluation; `right(position)`: the score of that item."""
     made = Evaluation.objects.create(
-        key=f"{model and model.pk}-{of.pk}-{decode}-{more}",
+        key=f"{model and model.pk}-{of.pk}-{decode}-{len(more)}",
         **{"model": model, "benchmark": of, "decode": decode, "metrics": {}},
         definition=(in_force() or define(definition_to_count_by(), None)) if of.kind == "prb" else None,
         **more,

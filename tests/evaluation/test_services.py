@@ -274,7 +274,7 @@ def test_what_was_begun_for_an_older_catalog_is_not_left_half_made(tools, prb, t
 
 
 def test_an_evaluation_without_all_its_answers_is_not_finished(tools, prb, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks.Work, "predictions", lambda self: [])
+    monkeypatch.setattr(tasks.Work, "predictions", lambda self, written: [])
     job = jobs.run(evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["fast"]).pk)
     assert (job.state, Evaluation.objects.filter(metrics__isnull=False).count()) == ("failed", 0)
 

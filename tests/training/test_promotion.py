@@ -50,6 +50,8 @@ def test_what_the_gate_cannot_tell_must_be_confirmed(two):
     make_gate_report(model, champion, "cannot tell")
     error = refused("not_confirmed", model=model)
     assert error.extra["verdict"] == "cannot tell" and current_aliases()["champion"] == champion
+    refused("short_override", model=model, override="ok")  # no other word stands for it but an admin's, kept
+    refused("not_allowed", model=model, override=WHY)
     assert promote(model=model, actor=None, confirmed=True).gate["verdict"] == "cannot tell"
 
 
