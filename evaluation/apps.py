@@ -54,4 +54,4 @@ class EvaluationConfig(AppConfig):
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"
-    model_gate = "evaluation.gate.services.of_model"
+    model_gate = "evaluation.gate.selectors.of_model"

@@ -134,6 +134,11 @@ class Evaluation(models.Model):
     def __str__(self) -> str:
         return f"evaluation {self.pk}"
 
+    @property
+    def backend(self) -> str:
+        """The server that answered in place of our own engine; empty: that did."""
+        return str(self.hardware.get("backend", ""))
+
 
 class Prediction(models.Model):
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="predictions")
@@ -195,17 +200,27 @@ class GateReport(models.Model):
         CANNOT_TELL = "cannot tell", "cannot tell"
 
     key = models.CharField(
-        max_length=64, unique=True, help_text="hash of both models and of all that was counted: made once"
+        max_length=64,
+        unique=True,
+        help_text="hash of both models, of all that was counted, and of the report before: made once",
     )
     candidate = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="gate_reports")
     champion = models.ForeignKey(
         Model, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: there was none"
     )
+    definition = models.ForeignKey(
+        GroupDefinition,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="its groups were counted by; null: it has none, or was made before that was kept",
+    )
     verdict = models.CharField(max_length=11, choices=Verdict)
     report = models.JSONField(help_text="evaluation.core.gate.Gate: rows, rules, margin, level, draws, seed")
     counted_from = models.JSONField(
         default=dict,
-        help_text="{evaluations: [keys], benchmarks: [ids], rule_tests: [ids], answers: hash of groups and scores}",
+        help_text="{rule: of deciding, weights: [digests], backends, evaluations: [keys], benchmarks: [ids], "
+        "rule_tests: [ids], definition: id, answers: hash of groups and scores}",
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="gate_reports")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -237,10 +252,18 @@ class ClusterPlace(models.Model):
 
 
 class RuleTestResult(models.Model):
-    """What a model answered to the tests of one rule version. Neither of the two ever changes, so this stays true."""
+    """What a model answered to the tests of one rule version through one backend. None of them ever changes, so this
+    stays true."""
 
     model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="rule_tests")
     version = models.ForeignKey(RuleVersion, on_delete=models.PROTECT, related_name="test_results")
+    backend = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="empty: our own engine; completions: a server in its place",
+    )
     passed = models.PositiveIntegerField()
     total = models.PositiveIntegerField()
     results = models.JSONField(
@@ -252,7 +275,9 @@ class RuleTestResult(models.Model):
     class Meta:
         ordering = ["version", "model"]
         constraints = [
-            models.UniqueConstraint(fields=["model", "version"], name="one_test_result_per_version")
+            models.UniqueConstraint(
+                fields=["model", "version", "backend"], name="one_test_result_per_backend"
+            )
         ]
 
 

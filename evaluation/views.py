@@ -123,6 +123,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "groups_standing": groups_standing(),
         "probes": probes,
         "aliases": alias_names(registry.current_aliases()),
+        "mixed": selectors.mixed_backends(shown),
         "has_pocket": any(row.model and row.model.run.base == "pocket" for row in rows),
         "running": selectors.evaluations().filter(metrics=None, job__isnull=False)[:5],
     }

@@ -12,16 +12,11 @@ from tests.factories import (
     make_run,
     make_sample,
     make_snapshot,
-    make_tool,
 )
+from tests.test_pages_taught import RIGHT, WRONG, tools
 
+__all__ = ["tools"]
 pytestmark = pytest.mark.django_db
-RIGHT, WRONG = ["New/GetSlip"], ["Old/GetSlip"]
-
-
-@pytest.fixture
-def tools():
-    return make_tool("New/GetSlip"), make_tool("Old/GetSlip")
 
 
 @pytest.fixture
@@ -177,7 +172,7 @@ def test_models_of_other_recipes_or_catalogs_are_no_points_of_one_curve(client, 
 
 def test_latency_states_engine_decoding_lengths_and_hardware_and_what_was_not_measured(client, tools):
     of, model = prb(), make_model()
-    facts = {"cpu": "Some CPU", "cores": 4, "threads": 2, "memory_gb": 8, "gpu": ""}
+    facts = {"cpu": "Some CPU", "cores": 4, "threads": 2, "memory_gb": 8, "gpu": "", "at_once": 32}
     timed = {"seconds": 0.5, "tokens": 10}
     answers = [(tools[0], RIGHT, timed), (tools[0], [*RIGHT, *WRONG], timed)]
     make_evaluation(*answers, model=model, benchmark=of, hardware=facts)
@@ -189,11 +184,31 @@ def test_latency_states_engine_decoding_lengths_and_hardware_and_what_was_not_me
     by = {row["of"].decode: row for row in page.context["rows"]}
     own = by["trace"]
     assert (own["seconds"], own["rate"], own["tokens"], own["size"]) == (0.5, 2.0, 10.0, 1.5)
+    assert (own["at_once"], by["trace-free"]["at_once"]) == (32, None)
     assert (own["engine"], own["machine"]) == ("own engine", "Some CPU, 2 of 4 cores, 8 GB")
     assert by["trace-free"]["engine"] == "vllm 0.1 at h" and by["trace-free"]["machine"] == "not stored"
     text = page.content.decode()
     assert "measured on 2 machines" in text and "One request alone" in text
     assert page.context["words"] == 2.0  # "query 0"
+
+
+def test_figures_of_two_backends_beside_each_other_say_so(client, tools):
+    of, served = prb(), {"backend": "vllm 0.1 at h"}
+    pair = [
+        asked(tools[0], of, make_model(run=make_run(memo=memo)), 2, hardware=hardware)
+        for memo, hardware in (("m", {}), ("mr", served))
+    ]
+    a, b = pair
+    told = f"by our own engine model {a.model_id}; through vllm 0.1 at h model {b.model_id}."
+    for path in ("/evaluation/", "/evaluation/grid/", "/evaluation/samples-a-rule/"):
+        assert told in client.get(path).content.decode(), path
+    page = client.get("/evaluation/compare/", {"a": a.pk, "b": b.pk}).content.decode()
+    assert "<b>two engines</b>: A answered by our own engine, B through vllm 0.1 at h" in page
+    page = client.get("/evaluation/compare/models/", {"a": a.model_id, "b": b.model_id}).content.decode()
+    assert f"model {a.model_id} answered by our own engine, model {b.model_id} through vllm 0.1 at h" in page
+    again = asked(tools[0], of, a.model, 3, hardware=served)  # of one backend there is a pair now
+    page = client.get("/evaluation/compare/models/", {"a": a.model_id, "b": b.model_id}).content.decode()
+    assert f"a={again.pk}&amp;b={b.pk}" in page and "by our own engine" not in page
 
 
 # One run.

@@ -252,7 +252,8 @@ class Model(models.Model):
 
 
 class AliasMove(models.Model):
-    """Append-only: the newest row of an alias says which model it names."""
+    """Append-only: the newest row of an alias says which model it names. The `gate` of going back is
+    {"back_from": the model that was left}."""
 
     class Alias(models.TextChoices):
         CHAMPION = "champion"

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, METRICS
-from evaluation.models import Benchmark, Evaluation
+from evaluation.models import Benchmark, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
+from training.core.recipe import POCKET
 from training.models import Model, Run
 
 TRACED = (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE)
@@ -28,6 +30,38 @@ def evaluations() -> QuerySet[Evaluation]:
     return found.select_related("benchmark", "job", "model__run__snapshot").defer(
         "model__run__snapshot__manifest", "model__card", "model__run__log_tail"
     )
+
+
+SERVER = (
+    "completions"  # the backend of what a server answers in place of our own engine, whichever server it is
+)
+
+
+def backend_of(model: Model) -> str:
+    """What answers for it now: SERVER, or empty for our own engine, which alone serves pocket models."""
+    return SERVER if settings.TRACE_BACKEND_URL and model.run.base != POCKET else ""
+
+
+def rule_results() -> QuerySet[RuleTestResult]:
+    """What models answered to the tests of rules, each through the backend that answers for it now."""
+    if not settings.TRACE_BACKEND_URL:
+        return RuleTestResult.objects.filter(backend="")
+    ours = Q(model__run__base=POCKET)
+    return RuleTestResult.objects.filter(ours & Q(backend="") | ~ours & Q(backend=SERVER))
+
+
+def backend_words(of: Evaluation) -> str:
+    return f"through {of.backend}" if of.backend else "by our own engine"
+
+
+def mixed_backends(shown: Iterable[Evaluation]) -> str:
+    """Which models answered how, as a sentence, where figures beside each other have more than one backend."""
+    how: dict[str, set[int]] = {}
+    for of in shown:
+        if of.model_id is not None:
+            how.setdefault(backend_words(of), set()).add(of.model_id)
+    parts = [f"{words} model {', '.join(map(str, sorted(models)))}" for words, models in sorted(how.items())]
+    return f"Not all of these were answered by one engine: {'; '.join(parts)}." if len(parts) > 1 else ""
 
 
 def newest_benchmarks() -> list[Benchmark]:

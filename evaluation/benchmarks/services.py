@@ -16,7 +16,7 @@ from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.registry import few_shots_withdraw
 from catalog.services import retired_names
-from evaluation.benchmarks.selectors import newest_benchmarks
+from evaluation.benchmarks.selectors import backend_of, newest_benchmarks
 from evaluation.core.items import (
     DEVELOPMENT,
     MCQ,
@@ -40,7 +40,6 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
 from training.core.questions import TAUGHT
-from training.core.recipe import POCKET
 from training.models import Model, Run
 from training.registry.registry import export_dir, refuse_removed, tools_of
 
@@ -272,8 +271,8 @@ class Unit:
             what["left out"] = TAUGHT  # earlier evaluations counted every question
         if self.without:
             what["without"] = content_hash(list(self.without))
-        if settings.TRACE_BACKEND_URL and self.model and self.model.run.base != POCKET:
-            what["backend"] = "completions"  # it is measured as it is served, by whichever server
+        if self.model and (backend := backend_of(self.model)):
+            what["backend"] = backend  # it is measured as it is served
         return content_hash({"who": who, **what})
 
 

@@ -283,15 +283,18 @@ def known_weakness(rows: Sequence[GateRow], champion: Sequence[GateRow]) -> list
     ]
 
 
-def unmeasured(kind: str, name: str, tier: str, decode: str, note: str) -> GateRow:
-    """What one side or both were not asked."""
-    numbers = (0, 0.0, 0.0, 0.0, 0.0, -1.0, 1.0, 1.0, 1.0, None, CANNOT_TELL)
+def unmeasured(
+    kind: str, name: str, tier: str, decode: str, note: str, verdict: str = CANNOT_TELL
+) -> GateRow:
+    """What a side has no answer to; it fails where the candidate can have none and the champion has."""
+    numbers = (0, 0.0, 0.0, 0.0, 0.0, -1.0, 1.0, 1.0, 1.0, None, verdict)
     return GateRow(CHAMPION, kind, name, decode, "", tier, ALL, ALL, *numbers, note=note)
 
 
 def rules_row(rules: Sequence[ChangedRule]) -> GateRow | None:
-    """The tests of changed rules as one row: it passes when the candidate passes more of them than the champion, or
-    all; p is the exact one-sided sign test of that. None: no changed rule has tests, or there is no champion."""
+    """The tests of changed rules as one row: it fails unless the candidate passes more of them than the champion, or
+    all; where one rule passes fewer than before, more of the others cannot make up for it, and nobody can tell. p is
+    the exact one-sided sign test. None: no changed rule has tests, or there is no champion."""
     known = [(rule, rule.champion) for rule in rules if rule.champion is not None]
     if not known:
         return None
@@ -302,11 +305,17 @@ def rules_row(rules: Sequence[ChangedRule]) -> GateRow | None:
     )
     low, high = score_interval(*np.array([[won], [lost], [n]], float))
     p = sum(comb(won + lost, k) for k in range(won, won + lost + 1)) / 2 ** (won + lost)
-    verdict = PASS if ours > theirs or ours == n else FAIL
+    worse = [rule.code for rule, champion in known if rule.candidate < champion]
+    verdict = FAIL if ours <= theirs and ours < n else CANNOT_TELL if worse else PASS
+    notes = {
+        PASS: "",
+        FAIL: "a changed rule must pass more of its tests than before",
+        CANNOT_TELL: f"fewer tests than before pass of {', '.join(worse)}",
+    }
     return GateRow(
         *(CHAMPION, "changed rules", "tests of changed rules", "fast", "passed", "", ALL, ALL),
         *(n, ours / n, theirs / n, float(won), float(lost), float(low[0]), float(high[0])),
         *(p, p, None, verdict),
         margin=0.0,
-        note="" if verdict == PASS else "a changed rule must pass more of its tests than before",
+        note=notes[verdict],
     )

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from evaluation.core.items import random_baseline, tier_of
@@ -339,3 +340,10 @@ def speed(predictions: Sequence[Row]) -> dict[str, float]:
         "seconds_p95": seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))],
         "tokens_mean": round(tokens / len(predictions), 2),
     }
+
+
+def asked_at_once(rows: Sequence[Row]) -> int | None:
+    """Requests that began a forward together, of predictions in the order they were written: an engine tells all of a
+    batch the same seconds. The usual number, for the last batch is what is left; None without times."""
+    batches = [len(list(batch)) for seconds, batch in groupby(row.get("seconds") for row in rows) if seconds]
+    return Counter(batches).most_common(1)[0][0] if batches else None

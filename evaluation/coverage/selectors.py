@@ -349,25 +349,6 @@ def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
         for version, name in (published.names | drafts.names).items()
     }
 
-    def row_of(found: ClusterCoverage) -> ClusterRow:
-        cluster, known = found.cluster, [tools[tool] for tool in found.cluster.tools if tool in tools]
-        return ClusterRow(
-            id=cluster.id,
-            label=book.labels[cluster.id],
-            state=found.state,
-            size=len(cluster.tools),
-            edges=len(cluster.edges),
-            covered=len(found.covered),
-            open=len(found.uncovered),
-            mean_similarity=cluster.mean_similarity,
-            gap_score=found.gap_score,
-            tools=sorted(known, key=lambda tool: tool.name),
-            rules=[names[version] for version in found.rules],
-            drafts=[names[version] for version in found.drafts],
-            dismissed_reason=dismissals.get(cluster.id, ""),
-            coverage=found,
-        )
-
     pages = {}
     for domain in read_domains(now.tools):
         rules = published.by_domain.get(domain.slug, [])
@@ -379,7 +360,10 @@ def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
         covered = core.cover(
             [replace(one, dismissed=True) if one.id in dismissals else one for one in clusters], known
         )
-        rows = {found.cluster.id: row_of(found) for found in covered}
+        rows = {
+            found.cluster.id: _row(found, book, tools, names, dismissals.get(found.cluster.id, ""))
+            for found in covered
+        }
         gaps = [rows[gap.cluster.id] for gap in core.ranked_gaps(covered)]
         clustering = book.clusterings.get(domain.slug)
         pages[domain.slug] = DomainCoverage(
@@ -401,6 +385,32 @@ def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
             ],
         )
     return pages
+
+
+def _row(
+    found: ClusterCoverage,
+    book: ClusterBook,
+    tools: Mapping[int, ToolName],
+    names: Mapping[int, RuleName],
+    dismissed: str,
+) -> ClusterRow:
+    cluster = found.cluster
+    return ClusterRow(
+        id=cluster.id,
+        label=book.labels[cluster.id],
+        state=found.state,
+        size=len(cluster.tools),
+        edges=len(cluster.edges),
+        covered=len(found.covered),
+        open=len(found.uncovered),
+        mean_similarity=cluster.mean_similarity,
+        gap_score=found.gap_score,
+        tools=sorted((tools[tool] for tool in cluster.tools if tool in tools), key=lambda tool: tool.name),
+        rules=[names[version] for version in found.rules],
+        drafts=[names[version] for version in found.drafts],
+        dismissed_reason=dismissed,
+        coverage=found,
+    )
 
 
 # The recall that stands beside coverage: of the champion, per domain, inside and outside what rules cover.

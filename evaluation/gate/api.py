@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from evaluation.core.gate import Gate
-from evaluation.gate.selectors import reports
-from evaluation.gate.services import gate_request, headline, row_dict
+from evaluation.gate.selectors import groups_moved, headline, reports, row_dict
+from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
 from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import ID, InputSerializer, TextList
@@ -74,6 +74,16 @@ class GateReportOut(Out):
     rows = GateRowOut(many=True)
     rules = ChangedRuleOut(many=True, help_text="that the candidate learned and the champion did not")
     notes = TextList()
+    definition = serializers.IntegerField(
+        source="definition_id",
+        allow_null=True,
+        help_text="of groups, that its slices were counted by; null: it has none, or none was kept",
+    )
+    definition_at = serializers.DateTimeField(source="definition.made_at", default=None, allow_null=True)
+    groups_moved = serializers.BooleanField(help_text="whether rules or clusters sort queries otherwise now")
+    moved_at = serializers.DateTimeField(
+        allow_null=True, help_text="since when all else is counted by them; null: it is not"
+    )
     created_at = serializers.DateTimeField()
 
 
@@ -108,6 +118,7 @@ class ModelGate(ApiView):
             raise Http404
         found = Gate.of(report.report)
         report.headline, report.notes = headline(report), list(found.notes)
+        report.groups_moved, report.moved_at = groups_moved(report)
         report.rows, report.rules = [row_dict(row) for row in found.rows], found.rules
         return Response(GateReportOut(report).data)
 

@@ -1,26 +1,30 @@
 """What a gate report is counted from: both models and the embedding on the newest benchmarks, and the tests of rules.
 
 Only what is served is asked (fast, trace) and the knowledge probes; development halves choose thresholds and are left
-out. The groups of a query are those stored with the candidate's answer, so one report has one definition.
+out. Of each, what was measured for this report counts, as the models are served now; the groups of a query are those
+stored with the candidate's answer, by one definition.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import F
 
+from evaluation.benchmarks.selectors import backend_words, rule_results
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core import gate
 from evaluation.core.gate import Asked, ChangedRule, GateRow
 from evaluation.core.metrics import judge_rule_test
-from evaluation.gate.selectors import gated_benchmarks
+from evaluation.gate.selectors import asked_of, gated_benchmarks
 from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
+from rules.models import RuleVersion
 from synthesis.models import SnapshotSample
 from trace_site.lib.files import content_hash
 from training.models import Model, Run
 
+RULE = 2  # of deciding: what another one decided is decided anew
 Decode = Evaluation.Decode
 ASKED = (Decode.FAST, Decode.TRACE, Decode.LETTERS)
 # one metric a decoding; a written list by two, for a longer list finds more
@@ -44,21 +48,20 @@ class Evidence:
     rules: list[ChangedRule] = field(default_factory=list)
     unmeasured: list[GateRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    definition: int | None = None  # of the groups
     counted_from: dict[str, Any] = field(default_factory=dict)
 
 
-def evidence(candidate: Model, champion: Model | None) -> Evidence:
-    """Six queries, however much was asked."""
+def evidence(candidate: Model, champion: Model | None, measured: Collection[int]) -> Evidence:
+    """Of the evaluations `measured`; six queries, however much was asked, and one more where rules changed."""
     found = Evidence()
     benchmarks = gated_benchmarks()
-    made = Evaluation.objects.filter(benchmark__in=benchmarks, metrics__isnull=False).filter(
-        model__in=[one for one in (candidate, champion) if one]
-    ) | Evaluation.objects.filter(benchmark__in=benchmarks, metrics__isnull=False, model=None)
+    made = Evaluation.objects.filter(pk__in=measured, benchmark__in=benchmarks, metrics__isnull=False)
     by = {
         (one.model_id, one.benchmark_id, one.decode): one
-        for one in made.order_by("pk").defer("metrics", "hardware", "clusterings")
+        for one in made.order_by("pk").defer("metrics", "clusterings")
     }
-    scores = _scores(by.values())
+    scores, found.definition = _scores([one.pk for one in by.values()])
     for benchmark in benchmarks:
         decodes = {*default_decodes(benchmark, candidate), *default_decodes(benchmark, champion or candidate)}
         for decode in ASKED:
@@ -67,9 +70,12 @@ def evidence(candidate: Model, champion: Model | None) -> Evidence:
                     by.get((one.pk, benchmark.pk, decode)) if one else None for one in (candidate, champion)
                 ]
                 baseline = by.get((None, benchmark.pk, str(Decode.EMBEDDING)))
-                _collect(found, benchmark, decode, sides, baseline, scores, champion)
+                _collect(found, benchmark, decode, sides, baseline, scores, candidate, champion)
     results = _rule_tests(found, candidate, champion)
     found.counted_from = {
+        "rule": RULE,
+        **asked_of(candidate, champion),
+        "definition": found.definition,
         "evaluations": sorted(one.key for one in by.values()),
         "benchmarks": sorted(one.pk for one in benchmarks),
         "rule_tests": results,
@@ -84,12 +90,17 @@ def evidence(candidate: Model, champion: Model | None) -> Evidence:
     return found
 
 
-def _scores(evaluations: Iterable[Evaluation]) -> dict[int, Scores]:
-    found: dict[int, Scores] = {one.pk: {} for one in evaluations}
-    rows = Prediction.objects.filter(evaluation__in=found).order_by("item")
-    for one, item, domain, scores in rows.values_list("evaluation", "item", F("item__domain"), "scores"):
-        found[one][item] = (domain, scores)
-    return found
+def _scores(evaluations: Collection[int]) -> tuple[dict[int, Scores], int | None]:
+    """And the definition that groups were counted by; read in one statement, so that no recount comes between. A group
+    of another definition, or of one that nobody knows, is none."""
+    columns = ("evaluation", "item", F("item__domain"), "scores", F("evaluation__definition"))
+    rows = list(Prediction.objects.filter(evaluation__in=evaluations).order_by("item").values_list(*columns))
+    definition = max((row[4] for row in rows if row[4]), default=None)
+    found: dict[int, Scores] = {one: {} for one in evaluations}
+    for one, item, domain, scores, counted_by in rows:
+        known = counted_by is not None and counted_by == definition
+        found[one][item] = (domain, scores if known else {**scores, "group": ""})
+    return found, definition
 
 
 def _collect(
@@ -99,18 +110,29 @@ def _collect(
     sides: list[Evaluation | None],
     baseline: Evaluation | None,
     scores: dict[int, Scores],
+    candidate: Model,
     champion: Model | None,
 ) -> None:
     """Add what the two sides and the embedding answered to one benchmark with one decoding."""
     ours, theirs = sides
     is_outside = benchmark.kind == Benchmark.Kind.OUTSIDE
     label = f"{benchmark}, {decode}"
-    lacking = "candidate" if ours is None else "champion" if champion and theirs is None else ""
-    if lacking == "champion" and champion and decode not in default_decodes(benchmark, champion):
+
+    def lacking(note: str, verdict: str = gate.CANNOT_TELL) -> None:
+        what = (benchmark.kind, str(benchmark), benchmark.tier, decode, note)
+        found.unmeasured.append(gate.unmeasured(*what, verdict))
+
+    if ours is None and decode not in default_decodes(benchmark, candidate):
+        lacking("the champion answers so, and the candidate cannot", gate.FAIL)
+    elif ours is None:
+        lacking("the candidate was not measured so")
+    elif champion and theirs is None and decode not in default_decodes(benchmark, champion):
         found.notes.append(f"{label}: the champion does not answer so, and nothing can be lost.")
-    elif lacking:
-        note = f"the {lacking} was not measured so"
-        found.unmeasured.append(gate.unmeasured(benchmark.kind, str(benchmark), benchmark.tier, decode, note))
+    elif champion and theirs is None:
+        lacking("the champion was not measured so")
+    elif theirs is not None and ours.backend != theirs.backend:
+        each = f"the candidate answered {backend_words(ours)}, the champion {backend_words(theirs)}"
+        found.notes.append(f"{label}: {each}. Each is compared as it is served.")
     if ours is None:
         return
 
@@ -128,7 +150,11 @@ def _collect(
                 )
                 what = (benchmark.kind, str(benchmark), decode, metric, items, *columns)
                 to.append(Asked(*what, tier=benchmark.tier, ids=(one.pk, other.pk)))
-            else:
+            if lost := sum(metric in told for _, told in b.values()) - len(items):
+                lacking(
+                    f"{metric} is known of {lost} requests of the opponent that the candidate has none of"
+                )
+            elif not items:
                 found.notes.append(f"{label}: no request has {metric} of both.")
 
     if theirs is not None:
@@ -143,12 +169,16 @@ def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> li
     """The tests of published rule versions that both were asked: of changed rules as counts, of the others as a
     slice. Returns the ids of the results."""
     results: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
-    asked = RuleTestResult.objects.filter(
+    asked = rule_results().filter(
         model__in=[one for one in (candidate, champion) if one], version__rule__published=F("version")
     )
     for row in asked.select_related("version__rule").order_by("version__rule__code", "pk"):
         results[row.version_id][row.model_id] = row
     changed = taught_versions(candidate) - (taught_versions(champion) if champion else set())
+    untested = RuleVersion.objects.filter(pk__in=changed, rule__published=F("pk"), tests=[]).count()
+    if untested:
+        said = "1 changed rule has" if untested == 1 else f"{untested} changed rules have"
+        found.notes.append(f"{said} no tests, so nothing tells whether the candidate follows what changed.")
     used, rows = [], []
     for version, of in results.items():
         ours, theirs = of.get(candidate.pk), of.get(champion.pk) if champion else None

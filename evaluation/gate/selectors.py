@@ -1,11 +1,24 @@
-"""Reads of gate reports, and which benchmarks a gate asks."""
+"""Reads of gate reports: which benchmarks a gate asks, which report counts, and what it says in sentences."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
 
 from django.db.models import QuerySet
+from django.urls import reverse
 
-from evaluation.benchmarks.selectors import TIERS, newest_benchmarks
-from evaluation.models import Benchmark, GateReport
+from evaluation.benchmarks.selectors import TIERS, backend_of, newest_benchmarks
+from evaluation.core.gate import CHAMPION, EMBEDDING, FAIL, PASS, ChangedRule, Gate, GateRow
+from evaluation.core.metrics import ALL
+from evaluation.coverage.selectors import definition_now
+from evaluation.models import Benchmark, GateReport, GroupDefinition
+from trace_site.jobs import Job
+from training.models import UNDER_WAY, Model
+from training.registry.gate import GateWord
 
+KIND = "gate"
 KINDS = list(Benchmark.Kind.values)
+NAMED = 3  # slices or rules that a sentence names
 
 
 def gated_benchmarks() -> list[Benchmark]:
@@ -15,7 +28,7 @@ def gated_benchmarks() -> list[Benchmark]:
 
 
 def reports() -> QuerySet[GateReport]:
-    return GateReport.objects.select_related("candidate__run", "champion__run").defer(
+    return GateReport.objects.select_related("candidate__run", "champion__run", "definition").defer(
         "candidate__card", "champion__card", "candidate__run__log_tail", "champion__run__log_tail"
     )
 
@@ -24,7 +37,128 @@ def newest_report(candidate: int, champion: int | None) -> GateReport | None:
     return reports().filter(candidate=candidate, champion=champion).first()
 
 
-def is_outdated(report: GateReport) -> bool:
-    """Whether benchmarks were frozen that it does not know; one query."""
-    known: list[int] = report.counted_from.get("benchmarks", [])
-    return sorted(one.pk for one in gated_benchmarks()) != known
+def asked_of(candidate: Model, champion: Model | None) -> dict[str, Any]:
+    """Whose answers a report counts: both models' weights, and through which backends they answer now."""
+    both = [one for one in (candidate, champion) if one]
+    return {
+        "weights": [one.store_digest for one in both],
+        "backends": [backend_of(one) for one in both],
+    }
+
+
+def outdated(report: GateReport) -> str:
+    """Why it counts no more, as the end of a sentence; empty where it counts. One query."""
+    known = report.counted_from
+    if sorted(one.pk for one in gated_benchmarks()) != known.get("benchmarks", []):
+        return "benchmarks were frozen since that it does not know"
+    now = asked_of(report.candidate, report.champion)
+    if now["weights"] != known.get("weights", now["weights"]):
+        return "a model was trained again since"
+    if now["backends"] != known.get("backends", now["backends"]):
+        return "a model answers through another backend by now"
+    return ""
+
+
+def groups_moved(report: GateReport) -> tuple[bool, datetime | None]:
+    """Whether rules or clusters sort queries otherwise by now, and since when by another definition than the report's
+    (None: a recount is still to come). Two queries."""
+    own = report.definition
+    if own is None or own.hash == definition_now().hash:
+        return False, None
+    newer = GroupDefinition.objects.filter(pk__gt=own.pk).order_by("pk")
+    return True, newer.values_list("made_at", flat=True).first()
+
+
+# The report in sentences: for notices, the command, and whoever promotes.
+
+
+def headline(report: GateReport) -> str:
+    """Verdict, and the slices it rests on."""
+    found = Gate.of(report.report)
+    beside = f"champion {report.champion_id}" if report.champion_id else "the embedding"
+    said = f"Gate: {report.verdict}. Model {report.candidate_id}"
+    binding = [row for row in found.rows if row.binds]
+    if failed := sorted((row for row in binding if row.verdict == FAIL), key=_largest_first):
+        return f"{said} is worse on {len(failed)} of {len(binding)} slices: {slice_words(failed[0])}."
+    if report.verdict == PASS:
+        loss = f"{points(found.margin)} points or more"
+        return f"{said} is nowhere worse than {beside} by {loss}, on {len(binding)} slices."
+    if not binding:
+        return f"{said} and {beside} were measured on nothing in the same way."
+    unsure = sum(row.verdict != PASS for row in binding)
+    return f"{said} is not shown to be worse than {beside}; {unsure} of {len(binding)} slices cannot tell."
+
+
+def changes(report: GateReport) -> tuple[str, ...]:
+    """What callers would notice, or what nobody can know, a sentence each."""
+    found = Gate.of(report.report)
+    failed = sorted((row for row in found.rows if row.verdict == FAIL), key=_largest_first)
+    said = [f"Worse: {slice_words(row)}." for row in failed[:NAMED]]
+    if len(failed) > NAMED:
+        said.append(f"Worse on {len(failed) - NAMED} slices more.")
+    opponent = CHAMPION if report.champion_id else EMBEDDING
+    whole: dict[tuple[str, str], GateRow] = {}  # the first metric of each benchmark and decoding
+    for row in found.rows:
+        if row.opponent == opponent and (row.domain, row.group) == (ALL, ALL) and row.shows:
+            whole.setdefault((row.name, row.decode), row)
+    for row in [row for row in whole.values() if row.verdict != FAIL][:NAMED]:
+        loss = f"a loss of less than {points(row.shows or 0)} points may go unseen"
+        said.append(f"On all of {row.name}, {row.decode} (n {row.n}): {loss}.")
+    for word, what in (
+        ("better", "Rules whose tests it passes more of"),
+        ("worse", "Rules it loses tests of"),
+    ):
+        rules = [rule for rule in found.rules if rule.word == word]
+        if rules:
+            said.append(f"{what}: {', '.join(map(_rule_words, rules[:NAMED]))}{_more(len(rules) - NAMED)}.")
+    return tuple(said)
+
+
+def _largest_first(row: GateRow) -> tuple[bool, bool, float]:
+    """What holds all domains and groups first, then the largest loss."""
+    return row.domain != ALL, row.group != ALL, row.difference
+
+
+def _rule_words(rule: ChangedRule) -> str:
+    return f"{rule.code} ({rule.candidate} of {rule.total}, before {rule.champion})"
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
+
+
+def points(share: float) -> str:
+    """0.036 -> 3.6, in the points of a percentage."""
+    return f"{100 * share:.1f}".removesuffix(".0")
+
+
+def row_dict(row: GateRow) -> dict[str, Any]:
+    """A row as the API and the command give it."""
+    links = dict(zip(("evaluation", "against"), row.ids or (None, None), strict=True))
+    fields = {name: value for name, value in asdict(row).items() if name != "ids"}
+    return {**fields, "difference": row.difference, **links}
+
+
+def slice_words(row: GateRow) -> str:
+    """prb-hard v1, trace, recall@gen, hr, covered: 0.31 against 0.44 of the champion (n 83)."""
+    place = [row.name, row.decode, row.metric, *(part for part in (row.domain, row.group) if part != ALL)]
+    numbers = f"{row.candidate:.2f} against {row.other:.2f} of the {row.opponent} (n {row.n})"
+    if not row.n:
+        numbers = row.note
+    return f"{', '.join(filter(None, place))}: {numbers}"
+
+
+def of_model(model: int, champion: int | None) -> GateWord:
+    """What the gate says of a model against this champion: the hook of training.registry.gate."""
+    under_way = Job.objects.filter(kind__in=(KIND, "evaluation"), state__in=UNDER_WAY, params__model=model)
+    running, report = under_way.exists(), newest_report(model, champion)
+    why = outdated(report) if report else ""
+    if report is not None and not why:
+        url = reverse("evaluation:gate", args=[report.pk])
+        return GateWord(report.verdict, headline(report), report.pk, url, changes(report), running)
+    if report is not None:
+        said = f"Gate report {report.pk} counts no more: {why}."
+    else:
+        beside = f"against champion {champion}" if champion else "against the embedding"
+        said = f"Model {model} has no gate report {beside} yet."
+    return GateWord(said=said, url=f"{reverse('training:model', args=[model])}#gate", running=running)

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_GET, require_POST
 from evaluation.core import gate
 from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
-from evaluation.gate.selectors import is_outdated, reports
-from evaluation.gate.services import KIND, gate_request, headline
+from evaluation.gate.selectors import KIND, groups_moved, headline, outdated, reports
+from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -35,6 +35,7 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
     found, show = Gate.of(report.report), request.GET.get("show", "")
     stands = standing()
     champion = stands.move.model_id if stands.move else None
+    moved, moved_at = groups_moved(report)
     context = {
         "report": report,
         "gate": found,
@@ -57,7 +58,9 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
         "champion_now": champion,
         "is_champion": report.candidate_id == champion,
         "other_champion": champion not in (report.champion_id, report.candidate_id),
-        "outdated": is_outdated(report),
+        "outdated": outdated(report),
+        "moved": moved,
+        "moved_at": moved_at,
         "level": round(100 * (1 - 2 * found.alpha)),
         "once": round(1 / found.alpha),
     }
@@ -85,11 +88,13 @@ def _of_model(request: HttpRequest, model: Model) -> HttpResponse:
     made = list(reports().filter(candidate=model).defer("report")[:LISTED])
     moves = AliasMove.objects.filter(gate__report__in=[one.pk for one in made]).select_related("actor")
     champion = current_aliases().get("champion")
+    newest = _against(made, champion)
     context: dict[str, Any] = {
         "model": model,
         "champion": champion,
         "rows": [(one, [move for move in moves if move.gate["report"] == one.pk]) for one in made],
-        "counts": _against(made, champion),
+        "newest": newest,
+        "why_not": outdated(newest) if newest else "",
         "job": Job.objects.filter(
             kind__in=(KIND, "evaluation"), state__in=UNDER_WAY, params__model=model.pk
         ).first(),

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from django.db.models import F, Q, QuerySet, Sum
 from django.urls import reverse
 
+from evaluation.benchmarks.selectors import rule_results
 from evaluation.models import Evaluation, GateReport, RuleTestResult
 from rules.models import RuleChange, RuleVersion
 from synthesis.generate import automatic
@@ -142,7 +143,7 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
     models = [run.model.pk for found in trained.values() for run in found if hasattr(run, "model")]
     asked = Job.objects.filter(kind__in=("evaluation", "gate"), params__model__in=models).order_by("pk")
     tests: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
-    for result in RuleTestResult.objects.filter(version__in=pks).defer("results"):
+    for result in rule_results().filter(version__in=pks).defer("results"):
         tests[result.version_id][result.model_id] = result
     crowned = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION, model__in=models).order_by("pk")
     finished = Evaluation.objects.filter(model__in=models, metrics__isnull=False).order_by()
@@ -394,6 +395,10 @@ def _promoted(model: Model | None, report: GateReport | None, known: Facts) -> S
         )
     if report is None:
         return Step(title, WAITING, "", ("It is not gated yet.",))
+    if report.champion_id != (known.champion.pk if known.champion else None):
+        was = f"champion {report.champion_id}" if report.champion_id else "no champion"
+        waits = f"Its gate was asked against {was}, which is not the one of now: it must be asked again."
+        return Step(title, WAITING, "", (waits,), "an admin", links=page)
     was = "It was champion once, and is not now." if move else ""
     waits = {
         GateReport.Verdict.PASS: "A person promotes it.",

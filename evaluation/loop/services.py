@@ -12,7 +12,8 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from evaluation.models import GateReport, RuleTestResult
+from evaluation.benchmarks.selectors import rule_results
+from evaluation.models import GateReport
 from evaluation.results.rule_tests import KIND as RULE_TESTS
 from evaluation.results.rule_tests import RuleTestWork, rule_tests_request
 from rules.models import RuleChange, RuleVersion
@@ -107,7 +108,7 @@ def _tell(report: GateReport) -> int:
 
 def _said(report: GateReport, versions: list[RuleVersion]) -> tuple[str, str]:
     """(whether the rules helped, the page that shows it)"""
-    results = RuleTestResult.objects.filter(version__in=versions).defer("results")
+    results = rule_results().filter(version__in=versions).defer("results")
 
     def counted(of: int | None) -> list[int]:
         own = [row for row in results if row.model_id == of]

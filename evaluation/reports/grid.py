@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import model_name
+from evaluation.benchmarks.selectors import mixed_backends, model_name
 from evaluation.core.coverage import GROUPS
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
@@ -75,6 +75,7 @@ def grid(request: HttpRequest) -> HttpResponse:
         "cells": which_cells(shown, {one.model_id for one in found}),
         "retrievals": ORDER,
         "snapshots": sorted({one.run.snapshot_id for one in everything}, reverse=True),
+        "mixed": mixed_backends(found),
         "has_pocket": any(one.run.base == "pocket" for one in shown),
         "groups_standing": groups_standing() if choice.group else None,
     }

@@ -1,4 +1,4 @@
-"""How long answers took in evaluations: engine, decoding, lengths and hardware stated, and what was not measured."""
+"""How long answers took: engine, decoding, lengths, requests at once and hardware of each figure; what is unknown."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NOT_MEASURED = (
     "One request alone: an evaluation answers many in a batch, and the seconds of a query are those of its batch "
     "divided by its queries.",
     "Throughput at other numbers of concurrent requests, and the time to the first token.",
-    "The size of the batch: the engine chooses it by decoding and does not store it.",
+    "What a server did beside these requests: it forms its own batches, of everybody's.",
     "Prompts in tokens: the words of a query are counted; a prompt adds what the base's chat format does.",
 )
 MOST_BARS = 16
@@ -53,7 +53,8 @@ def row_of(of: Evaluation) -> dict[str, Any]:
     return {
         "of": of,
         "name": model_name(of.model),
-        "engine": facts.get("backend") or own,  # a server that answered in its place
+        "engine": of.backend or own,
+        "at_once": facts.get("at_once"),
         "base": of.model.run.base if of.model else "",
         "seconds": speed["seconds_mean"],
         "p95": speed["seconds_p95"],
@@ -79,10 +80,15 @@ def mean_words(benchmark: int) -> float | None:
     return found
 
 
+def bar_note(row: dict[str, Any]) -> str:
+    at_once = f", {row['at_once']} at once" if row["at_once"] else ""
+    return f"{row['tokens']:.0f} tokens written{at_once}, {row['engine']}"
+
+
 def chart(rows: list[dict[str, Any]]) -> BarChart | None:
     """The newest models, a bar a decoding."""
     bars = [
-        Bar(f"{row['name']}, {row['of'].decode}", row["seconds"], note=f"{row['tokens']:.0f} tokens written")
+        Bar(f"{row['name']}, {row['of'].decode}", row["seconds"], note=bar_note(row))
         for row in rows[:MOST_BARS]
     ]
     return bar_chart("Seconds a query, in a batch", bars, unit=" s", top=None) if bars else None

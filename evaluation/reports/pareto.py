@@ -13,7 +13,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, retrieval_benchmarks
+from evaluation.benchmarks.selectors import (
+    evaluations,
+    mixed_backends,
+    newest_benchmarks,
+    retrieval_benchmarks,
+)
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.models import Benchmark, Evaluation
 from evaluation.reports.grid import models
@@ -109,6 +114,7 @@ def pareto(request: HttpRequest) -> HttpResponse:
             chart(points, "recall", f"What do samples a rule add to {title}?", title),
             chart(points, "accuracy", "What do they cost in MCQ_expert?", "accuracy", expert),
         ],
+        "mixed": mixed_backends(known.values()),
         "has_pocket": any(one.model.run.base == "pocket" for one in points),
     }
     return render(request, "evaluation/pareto.html", context)

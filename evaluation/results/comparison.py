@@ -12,14 +12,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import newest_benchmarks
+from evaluation.benchmarks.selectors import backend_of, backend_words, newest_benchmarks, rule_results
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core.comparison import Difference, differences
 from evaluation.core.metrics import judge_rule_test
 from evaluation.core.stats import DRAWS
 from evaluation.gate.selectors import newest_report
 from evaluation.gate.services import gate_request
-from evaluation.models import Benchmark, Comparison, Evaluation, GateReport, Prediction, RuleTestResult
+from evaluation.models import Benchmark, Comparison, Evaluation, GateReport, Prediction
 from evaluation.results.scoring import SEED
 from trace_site.jobs import JobContext
 from trace_site.paging import number_of
@@ -86,6 +86,10 @@ def compare_models(model: Model, other: Model | None, is_champion: bool = False)
         for ours, theirs in chosen
     ]
     if tests := _rule_tests(model, found.other):
+        if backend_of(model) != backend_of(found.other):
+            found.notes.append(
+                "tests of the rules: one model answers through a server, the other by our own engine."
+            )
         found.pairs.append(BenchmarkComparison("tests of the rules", Evaluation.Decode.FAST, tests))
     return found
 
@@ -98,22 +102,28 @@ def _finished(*models: Model) -> list[Evaluation]:
     def order(one: Evaluation) -> tuple[int, str, int, int]:
         return kinds.index(one.benchmark.kind), one.benchmark.name, decodes.index(one.decode), one.pk
 
-    return sorted(rows.defer("metrics", "hardware", "clusterings"), key=order)
+    return sorted(rows.defer("metrics", "clusterings"), key=order)
 
 
 def _matched(
     model: Model, other: Model, made: list[Evaluation]
 ) -> tuple[list[tuple[Evaluation, Evaluation]], list[str]]:
-    """Pairs of evaluations on the newest version that both have, per benchmark and decoding; and what has no pair."""
-    by: defaultdict[tuple[str, str], list[dict[int, Evaluation]]] = defaultdict(lambda: [{}, {}])
+    """Pairs of evaluations on the newest version that both have, per benchmark and decoding, of one backend where there
+    are any; and what has no pair, or one of two backends."""
+    by: defaultdict[tuple[str, str], list[dict[int, dict[str, Evaluation]]]] = defaultdict(lambda: [{}, {}])
     for one in made:
         if not one.benchmark.is_development:
-            by[one.benchmark.name, one.decode][one.model_id != model.pk][one.benchmark.version] = one
+            versions = by[one.benchmark.name, one.decode][one.model_id != model.pk]
+            versions.setdefault(one.benchmark.version, {})[one.backend] = one
     pairs, notes = [], []
     for (name, decode), (ours, theirs) in by.items():
         both = ours.keys() & theirs.keys()
         if both:
-            pairs.append((ours[max(both)], theirs[max(both)]))
+            a, b = _alike(ours[max(both)], theirs[max(both)])
+            pairs.append((a, b))
+            if a.backend != b.backend:
+                each = f"model {model.pk} answered {backend_words(a)}, model {other.pk} {backend_words(b)}"
+                notes.append(f"{name} v{max(both)}, {decode}: {each}.")
         newest = max([*ours, *theirs])
         if newest in both:
             continue
@@ -125,6 +135,13 @@ def _matched(
             only = model.pk if ours else other.pk
             notes.append(f"{name} v{newest}, {decode}: only model {only} was measured so.")
     return pairs, notes
+
+
+def _alike(ours: dict[str, Evaluation], theirs: dict[str, Evaluation]) -> tuple[Evaluation, Evaluation]:
+    """The newest two of the same backend, else the newest of each."""
+    shared = ours.keys() & theirs.keys()
+    a = max((ours[one] for one in shared or ours), key=lambda one: one.pk)
+    return a, theirs[a.backend] if shared else max(theirs.values(), key=lambda one: one.pk)
 
 
 def _stored(pairs: list[tuple[Evaluation, Evaluation]]) -> dict[tuple[int, int], list[Difference]]:
@@ -157,7 +174,7 @@ def _stored(pairs: list[tuple[Evaluation, Evaluation]]) -> dict[tuple[int, int],
 def _rule_tests(model: Model, other: Model) -> list[Difference]:
     """Tests of rule versions that both were asked; one query."""
     sides: dict[int, Scores] = {model.pk: {}, other.pk: {}}
-    rows = RuleTestResult.objects.filter(model__in=sides).order_by()
+    rows = rule_results().filter(model__in=sides).order_by()
     columns = ("model", "version", "version__rule__domain", "results")
     for asked, version, domain, results in rows.values_list(*columns):
         for number, row in enumerate(results):

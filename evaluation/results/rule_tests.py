@@ -7,6 +7,7 @@ as benchmarks. A version and a model never change, so a result is made once.
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog.models import Tool
+from evaluation.benchmarks.selectors import backend_of, rule_results
 from evaluation.benchmarks.services import K
 from evaluation.core.metrics import PASS_MEANING, judge_rule_test
 from evaluation.models import Evaluation, RuleTestResult
@@ -51,17 +53,21 @@ class RuleTestWork:
     @classmethod
     def of(cls, model: Model) -> "RuleTestWork":
         published = RuleVersion.objects.filter(rule__published_id=F("pk")).exclude(tests=[])
-        done = RuleTestResult.objects.filter(model=model).values("version")
+        done = rule_results().filter(model=model).values("version")
         return cls(model, list(published.exclude(pk__in=done).only("tests").order_by("pk")))
 
     @property
     def count(self) -> int:
         return sum(len(version.tests) for version in self.versions)
 
+    @cached_property
+    def backend(self) -> str:
+        return backend_of(self.model)
+
     @property
     def folder(self) -> Path:
-        """One for exactly these tests, so that an interrupted job goes on where it stopped."""
-        which = content_hash([version.pk for version in self.versions])[:12]
+        """One for exactly these tests and backend, so that an interrupted job goes on where it stopped."""
+        which = content_hash([self.backend, [version.pk for version in self.versions]])[:12]
         return settings.TRACE_HOME / "rule-tests" / f"model-{self.model.pk}-{which}"
 
     def ask(self, export: Path) -> None:
@@ -82,7 +88,8 @@ class RuleTestWork:
             ]
             passed = sum(verdict.passed for verdict in verdicts(rows))
             counts = {"passed": passed, "total": len(rows), "results": rows}
-            made.append(RuleTestResult(model=self.model, version=version, job=ctx.job, **counts))
+            of = {"model": self.model, "version": version, "backend": self.backend}
+            made.append(RuleTestResult(**of, job=ctx.job, **counts))
         with ctx.guard():
             RuleTestResult.objects.bulk_create(made, ignore_conflicts=True, batch_size=500)
         self.published = True
@@ -157,8 +164,8 @@ def run_rule_tests(request: HttpRequest) -> HttpResponse:
 
 def stored_results(version: RuleVersion) -> list[dict[str, Any]]:
     """[{"model", "names", "result", "verdicts"}]: models with an alias first (asked or not: result None), then every
-    other model that was asked, the newest first."""
-    rows = RuleTestResult.objects.filter(version=version).select_related("model__run").order_by("-model_id")
+    other model that was asked, the newest first; each as it is served now."""
+    rows = rule_results().filter(version=version).select_related("model__run").order_by("-model_id")
     results = {row.model: row for row in rows}
     names = named_models()
     return [
@@ -211,7 +218,7 @@ def rule_test_counts(request: HttpRequest) -> HttpResponse:
     ?rules=1,2,3; rules it has not been asked are left out."""
     wanted = numbers_of(request.GET.get("rules", "").split(","))[:500]
     champion = current_aliases().get("champion")
-    asked = RuleTestResult.objects.filter(
+    asked = rule_results().filter(
         model=champion, version__rule__in=wanted, version__rule__published=F("version")
     )
     rows = asked.values("passed", "total", rule=F("version__rule")) if champion else []

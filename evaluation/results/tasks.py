@@ -12,6 +12,7 @@ from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.core.embedding import ranked
+from evaluation.core.report import asked_at_once
 from evaluation.gate.services import report_make
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
@@ -121,10 +122,8 @@ def run_gate(ctx: JobContext) -> dict[str, Any]:
     opponent = named or current_aliases().get("champion")
     if opponent == candidate:
         raise TraceError(f"model {candidate.pk} is the champion by now.", code="bad_state")
-    for model in (candidate, opponent):
-        if model is not None:
-            measure(ctx, model)
-    report = report_make(candidate=candidate, champion=opponent, ctx=ctx)
+    measured = [pk for model in (candidate, opponent) if model for pk in measure(ctx, model)["evaluations"]]
+    report = report_make(candidate=candidate, champion=opponent, measured=measured, ctx=ctx)
     return {"report": report.pk, "verdict": report.verdict, "champion": report.champion_id}
 
 
@@ -191,10 +190,13 @@ class Work:
         left_out = {"without": self.unit.without} if self.unit.without else {}
         write_jsonl(self.folder / "items.jsonl", [row | left_out for row in self.asked])
 
-    def predictions(self) -> Rows:
+    def written(self) -> Rows:
+        """The answers in the order in which they were given."""
+        return [row for _, row in read_jsonl(self.folder / "predictions.jsonl")] if self.asked else []
+
+    def predictions(self, written: Rows) -> Rows:
         """Every item's answer; what could not be asked has no letter."""
-        path = self.folder / "predictions.jsonl"
-        found = {str(row["id"]): row for _, row in read_jsonl(path)} if self.asked else {}
+        found = {str(row["id"]): row for row in written}
         if missing := [row["id"] for row in self.asked if row["id"] not in found]:
             raise TraceError(
                 f"{len(missing)} of {len(self.asked)} answers are missing.",
@@ -205,7 +207,10 @@ class Work:
         return [found.get(row["id"]) or {"id": row["id"], "letter": "", "scores": []} for row in self.rows]
 
     def publish(self, ctx: JobContext, result: dict[str, Any]) -> None:
-        predictions, evaluation = self.predictions(), self.evaluation
+        written, evaluation = self.written(), self.evaluation
+        predictions = self.predictions(written)
+        if not any("backend" in row for row in written):  # a server forms batches of its own
+            evaluation.hardware["at_once"] = asked_at_once(written)
         while not self.published:
             # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
             scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)

@@ -103,6 +103,7 @@ def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) ->
     }
     for side, of in (("a", a), ("b", b)):
         found[f"name_{side}"] = selectors.model_name(of.model)
+        found[f"answered_{side}"] = selectors.backend_words(of)
         found[f"length_{side}"] = reads.list_length(of, reads.narrowed(of.predictions.all(), group, domain))
     if filters["by"]:
         which = reads.flips(a, b, filters["by"], filters["flip"], group, domain, filters["q"])

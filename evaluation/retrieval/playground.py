@@ -13,7 +13,8 @@ from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
-from evaluation.models import Benchmark, Prediction, RuleTestResult
+from evaluation.benchmarks.selectors import rule_results
+from evaluation.models import Benchmark, Prediction
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
@@ -90,7 +91,7 @@ def examples(model: Model | None) -> list[dict[str, str]]:
     tests have been asked. And a request that the model says no tool fits."""
     found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
     rows = found.select_related("rule").only("tests", "rule__code", "rule__domain")
-    asked = RuleTestResult.objects.filter(model=model).values_list("results", flat=True)
+    asked = rule_results().filter(model=model).values_list("results", flat=True)
     failed = {
         one["query"] for results in asked for one in results if not {*one["found"][:1]} & {*one["tools"]}
     }

@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 from django.db.models import Count, F, Q
 from django.urls import reverse
 
-from evaluation.benchmarks.selectors import RESULTS, TIERS
+from evaluation.benchmarks.selectors import RESULTS, TIERS, rule_results
 from evaluation.core.comparison import METRIC, TaughtCell, ThreeAnswers, taught_cells
 from evaluation.core.metrics import ALL, cited_codes
 from evaluation.coverage.selectors import shown_model
-from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
+from evaluation.models import Benchmark, Evaluation, Prediction
 from evaluation.results.predictions import cites_needlessly
 from evaluation.taught.control import LEARNED, Control, control_of
 from rules.models import Rule
@@ -134,16 +134,19 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
         Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None) | Q(model=control))
         .filter(decode__in=[*SERVED, Evaluation.Decode.EMBEDDING])
         .select_related("benchmark", "definition")
-        .defer("metrics", "hardware", "clusterings", "definition__rules", "definition__dismissed")
+        .defer("metrics", "clusterings", "definition__rules", "definition__dismissed")
         .order_by("benchmark__version", "pk")
     )
     by = {(row.model_id, row.benchmark_id, row.decode): row for row in rows}
+    # the control as the model itself answered: what another backend answered is no comparison
+    alike = {(row.model_id, row.benchmark_id, row.decode, row.backend): row for row in rows}
     newest = {row.benchmark.name: row.benchmark for row in rows if row.model_id == model.pk}
     for benchmark in sorted(newest.values(), key=lambda one: (TIERS.index(one.tier), -one.pk)):
         embedding = by.get((None, benchmark.pk, Evaluation.Decode.EMBEDDING))
         for decode in SERVED:
             if ours := by.get((model.pk, benchmark.pk, decode)):
-                theirs = by.get((control.pk, benchmark.pk, decode)) if control else None
+                side = (control.pk, benchmark.pk, decode, ours.backend) if control else None
+                theirs = alike.get(side) if side else None
                 ids = (theirs.pk if theirs else None, embedding.pk if embedding else None)
                 cells = _cells(ours.pk, *ids, ours.definition_id)
                 yield TaughtPart(benchmark, str(decode), ours, theirs, embedding, cells)
@@ -199,7 +202,7 @@ def rule_help(rule: Rule) -> dict[str, Any]:
         learned = dict(counts)
     tests = []
     if published and published.tests:
-        results = {row.model_id: row for row in RuleTestResult.objects.filter(version=published)}
+        results = {row.model_id: row for row in rule_results().filter(version=published)}
         asked = ((found.name, found.model), ("control", found.control))
         tests = [(who, model, results.get(model.pk)) for who, model in asked if model]
     number = published.number if published else 0

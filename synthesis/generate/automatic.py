@@ -18,7 +18,7 @@ from rules.models import RuleVersion
 from synthesis.generate.estimates import asked
 from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import ACTIVE, PER_RULE, hold_starts, in_range, queue_run, run_params
-from synthesis.llm.ledger import LIMITS, read_budget
+from synthesis.llm.ledger import LIMITS, read_budget, spent
 from synthesis.llm.writers import configured, endpoints, recorded
 from synthesis.models import LoopSettings, ModelCall, Sample, SampleCount, SynthesisRun
 from synthesis.samples.counts import BY_RULE
@@ -93,10 +93,27 @@ def budget_left(chosen: LoopSettings) -> dict[str, float]:
 
 
 def payable() -> dict[str, float] | None:
-    """What an automatic run may spend of a language model now, as its budget; None: nothing."""
+    """What an automatic run may spend of a language model now, as its budget; None: nothing. What another one under
+    way may still spend is its own."""
     chosen = LoopSettings.now()
+    try:
+        if limits_nothing(chosen):
+            return None
+    except TraceError:  # no language model is there to be paid
+        return None
     left = budget_left(chosen)
-    return _whole(left) if left and all(value > 0 for value in left.values()) else None
+    for run in automatic_runs().filter(job__state__in=ACTIVE).select_related("job"):
+        used = spent(run.job)
+        for name, most in (run.params.get("budget") or {}).items():
+            if name in left:
+                left[name] -= max(0, most - getattr(used, name))
+    return _whole(left) if all(value > 0 for value in left.values()) else None
+
+
+def limits_nothing(chosen: LoopSettings) -> bool:
+    """Whether there is no budget, or one of money alone where no endpoint has a price: every call is free of that."""
+    priced = any(one.price_in or one.price_out for one in endpoints().values())
+    return not (chosen.budget.keys() - ({"money"} if not priced else set()))
 
 
 def _unpaid(found: Writing) -> list[str]:
@@ -109,6 +126,10 @@ def _unpaid(found: Writing) -> list[str]:
     if not chosen.budget:
         return [
             "A language model writes here, and no admin has said what automatic runs may spend in a month."
+        ]
+    if limits_nothing(chosen):
+        return [
+            "No prices are set (LLM_GENERATOR_PRICE_IN and the like), so a budget of money alone limits nothing."
         ]
     month_name = f"{month():%B}"
     if gone := [name for name, left in found.left.items() if left <= 0]:

@@ -6,13 +6,18 @@ import random
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, transaction
+from django.test import Client
+from django.utils.timezone import localtime
 from rest_framework.test import APIClient
 
 from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
+from evaluation.coverage.selectors import definition_now
 from evaluation.gate.evidence import evidence
-from evaluation.gate.services import KIND, gate_of, gate_request, of_model, report_make
+from evaluation.gate.selectors import KIND, headline, of_model, outdated
+from evaluation.gate.services import gate_of, gate_request, report_make
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results import tasks
+from evaluation.results.groups import define, definition_to_count_by, in_force
 from synthesis.models import SnapshotSample
 from tests.evaluation.test_services import evaluate, home, model_with, prb, tools
 from tests.factories import (
@@ -27,6 +32,7 @@ from tests.factories import (
 )
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
+from training.registry.registry import current_aliases
 
 __all__ = ["home", "prb", "tools"]
 pytestmark = pytest.mark.django_db
@@ -47,10 +53,13 @@ def benchmark(name="prb-hard", kind="prb", n=120, **fields):
     return found
 
 
-def measured(model, of, right, decode="fast", groups=True):
+def measured(model, of, right, decode="fast", groups=True, **more):
     """One evaluation; `right(position)`: the score of that item."""
     made = Evaluation.objects.create(
-        key=f"{model and model.pk}-{of.pk}-{decode}", model=model, benchmark=of, decode=decode, metrics={}
+        key=f"{model and model.pk}-{of.pk}-{decode}-{len(more)}",
+        **{"model": model, "benchmark": of, "decode": decode, "metrics": {}},
+        definition=(in_force() or define(definition_to_count_by(), None)) if of.kind == "prb" else None,
+        **more,
     )
     rows = []
     for item in of.items.all():
@@ -80,8 +89,16 @@ def two():
     return champion, candidate
 
 
+def everything():
+    return list(Evaluation.objects.values_list("pk", flat=True))
+
+
+def gate_now(candidate, champion, flips=999):
+    return gate_of(evidence(candidate, champion, everything()), flips=flips)
+
+
 def rows_of(candidate, champion, **wanted):
-    found = gate_of(evidence(candidate, champion), flips=999)
+    found = gate_now(candidate, champion)
     return [
         row for row in found.rows if all(getattr(row, name) == value for name, value in wanted.items())
     ], found
@@ -188,6 +205,121 @@ def test_rules_only_the_candidate_learned_must_improve_and_the_others_are_a_slic
     assert [row.kind for row in back] == ["rules"]
 
 
+def test_what_was_not_measured_for_the_report_is_not_counted(two):
+    """An earlier catalog's answers, or those of another backend, lie beside those of now."""
+    champion, candidate = two
+    of = benchmark(n=60)
+    now = [measured(champion, of, lambda at: True), measured(candidate, of, lambda at: at > 20)]
+    served = {"hardware": {"backend": "vllm 0.32.0 at gpu.example.com"}}
+    other = measured(champion, of, lambda at: False, **served)
+    chosen = evidence(candidate, champion, [one.pk for one in now])
+    assert gate_of(chosen, flips=999).verdict == FAIL
+    assert not [note for note in chosen.notes if "vllm" in note]
+    mixed = evidence(candidate, champion, [now[1].pk, other.pk])
+    assert "the champion through vllm 0.32.0 at gpu.example.com" in " ".join(mixed.notes)
+
+
+def test_a_candidate_that_cannot_answer_as_the_champion_does_fails(two):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=1200), bool, bool)
+    candidate.run.retrieval = "n"  # it writes no trace
+    Evaluation.objects.filter(model=candidate, decode="trace").delete()
+    (row,), found = rows_of(candidate, champion, decode="trace")
+    assert (row.verdict, row.n, found.verdict) == (FAIL, 0, FAIL)
+    report = make_gate_report(candidate, champion, FAIL, report=found.as_dict())
+    assert "prb-hard v1, trace: the champion answers so, and the candidate cannot." in headline(report)
+
+
+def test_refusals_that_only_the_champion_is_known_for_keep_a_model_from_passing(two):
+    champion, candidate = two
+    of = benchmark("outside", "outside", n=1200)
+    both(candidate, champion, of, bool, bool, decodes=("fast",))
+    assert rows_of(candidate, champion)[1].verdict == PASS
+    Prediction.objects.filter(evaluation__model=candidate).update(scores={})  # it is not calibrated
+    (row,), found = rows_of(candidate, champion)
+    assert found.verdict == CANNOT_TELL and "1200 requests of the opponent" in row.note
+    back, other = rows_of(champion, candidate)
+    assert not back and "no request has refused of both" in other.notes[0]
+
+
+def test_changed_rules_without_tests_are_told_of():
+    champion, candidate = make_model(run=make_run()), make_model(run=make_run())
+    crown(champion)
+    taught(candidate, make_rule(make_tool(), make_tool(), code="NEW").published)
+    assert rows_of(candidate, champion)[1].notes[0].startswith("1 changed rule has no tests")
+
+
+def test_groups_of_a_definition_that_nobody_knows_are_no_slices(two):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=60), bool, bool, decodes=("fast",))
+    assert {row.group for row in rows_of(candidate, champion)[0]} == {"all", *GROUPS}
+    Evaluation.objects.update(definition=None)
+    found = evidence(candidate, champion, everything())
+    assert found.definition is None and {row.group for row in gate_of(found, flips=9).rows} == {"all"}
+
+
+# No slice hides a loss, and no entrance lets it through.
+
+LOST = {
+    "a group": ("prb", ("fast", "trace"), lambda at: at % 3 or at % 4 == 0),
+    "a domain": ("prb", ("fast", "trace"), lambda at: at % 2 or at % 8 == 0),
+    "the trace alone": ("prb", ("trace",), lambda at: at % 4),
+    "a probe": ("mcq", ("letters",), lambda at: at % 4),
+    "what is refused": ("outside", ("fast",), lambda at: at % 4),
+    "the tests of a changed rule": ("rule", (), None),
+}
+
+
+def worse(on, candidate, champion):
+    kind, lost, ours = LOST[on]
+    if kind == "rule":
+        new = make_rule(make_tool(), make_tool(), code="NEW").published
+        taught(candidate, new)
+        answered(champion, new, [1, 1, 0])
+        answered(candidate, new, [1, 1, 0])
+        return
+    of = benchmark("lost", kind, n=240, **({"tier": "plain"} if kind == "prb" else {}))
+    for decode in {"prb": ("fast", "trace"), "mcq": ("letters",), "outside": ("fast",)}[kind]:
+        measured(champion, of, lambda at: True, decode)
+        measured(candidate, of, ours if decode in lost else lambda at: True, decode)
+
+
+@pytest.mark.parametrize("on", LOST)
+def test_a_model_that_is_worse_somewhere_comes_through_no_entrance_without_an_override(on, user_with):
+    champion, candidate = make_model(run=make_run()), make_model(run=make_run())
+    crown(champion)
+    both(candidate, champion, benchmark(n=1200), lambda at: at % 5, lambda at: at % 5)
+    worse(on, candidate, champion)
+    found = gate_now(candidate, champion)
+    make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
+    admin = user_with("admin")
+    admin.is_staff = admin.is_superuser = True
+    admin.save()
+    browser, api = Client(), APIClient()
+    browser.force_login(admin)
+    api.force_authenticate(admin)
+    page, resource = (f"{start}/training/models/{candidate.pk}" for start in ("", "/api/v1"))
+    sent = {"note": "x", "confirm": "on"}
+    for address in (f"{page}/promote/", f"{page}/rollback/", f"{page}/challenger/"):
+        browser.post(address, sent)
+    for verb in ("promote", "rollback"):
+        body = {"note": "x", "confirm": True} if verb == "promote" else {"note": "x"}
+        assert api.post(f"{resource}/{verb}", body, format="json").status_code == 409
+    move = {"alias": "champion", "model": candidate.pk, "gate": "{}", "note": "x"}
+    assert browser.post("/admin/training/aliasmove/add/", move).status_code == 403
+    for command, options in (("promote", {"confirm": True}), ("rollback", {})):
+        with pytest.raises(CommandError):
+            call_command(command, model=str(candidate.pk), **options)
+    assert current_aliases()["champion"] == champion
+    words = "HR closes its books tonight, and the old model is away."
+    browser.post(f"{page}/promote/", {"override": words})
+    assert current_aliases()["champion"] == candidate
+    browser.post(f"/training/models/{champion.pk}/rollback/")
+    for address in (f"{page}/rollback/", f"{page}/promote/"):  # nor does it come back by going back
+        browser.post(address, sent)
+    assert current_aliases()["champion"] == champion
+
+
 def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_assert_num_queries):
     champion, candidate = two
     for number in range(5):
@@ -195,8 +327,9 @@ def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_a
         both(candidate, champion, of, bool, bool)
         measured(None, of, bool, "embedding")
         if number in (0, 4):
+            made = everything()
             with django_assert_num_queries(6):
-                evidence(candidate, champion)
+                evidence(candidate, champion, made)
 
 
 def context(model):
@@ -209,10 +342,21 @@ def test_equal_evidence_is_the_same_report_and_a_report_is_frozen(two, settings)
     of = benchmark(n=12)
     both(candidate, champion, of, bool, bool)
     ctx = context(candidate)
-    report = report_make(candidate=candidate, champion=champion, ctx=ctx)
-    assert report_make(candidate=candidate, champion=champion, ctx=ctx) == report
+
+    def made():
+        return report_make(candidate=candidate, champion=champion, measured=everything(), ctx=ctx)
+
+    report = made()
+    assert made() == report and report.definition == in_force()
+    stored = {row.pk: row.scores for row in Prediction.objects.all()}
     Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0, "group": "covered"})
-    assert report_make(candidate=candidate, champion=champion, ctx=ctx) != report  # groups were counted anew
+    anew = made()
+    assert anew != report  # groups were counted anew
+    for row in Prediction.objects.all():
+        row.scores = stored[row.pk]
+        row.save()
+    again = made()  # as at first: the newest report counts, so it is told once more
+    assert again not in (report, anew) and again.report["rows"] == report.report["rows"]
     ctx.close()
     for change in (
         lambda: GateReport.objects.update(verdict=PASS),
@@ -236,7 +380,7 @@ def test_a_gate_is_asked_once_at_a_time_and_never_of_the_champion(two):
 def test_the_word_of_the_gate_names_the_worst_slice_and_what_nobody_would_see(two):
     champion, candidate = two
     both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
-    found = gate_of(evidence(candidate, champion), flips=999)
+    found = gate_now(candidate, champion)
     made = make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
     word = of_model(candidate.pk, champion.pk)
     assert (word.verdict, word.report) == (FAIL, made.pk)
@@ -305,7 +449,7 @@ def test_a_killed_gate_goes_on_and_makes_one_report(home, tools, prb, tmp_path, 
 def stored(two):
     champion, candidate = two
     both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
-    found = gate_of(evidence(candidate, champion), flips=999)
+    found = gate_now(candidate, champion)
     return make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
 
 
@@ -331,9 +475,45 @@ def test_the_page_says_when_its_report_counts_no_more(stored, client_as):
     address = f"/evaluation/gate/{stored.pk}/"
     assert "lets nothing through" not in client.get(address).content.decode()
     Benchmark.objects.create(name="new", kind="prb", hash="new", count=1)
-    assert "Benchmarks were frozen since" in client.get(address).content.decode()
+    assert "It counts no more: benchmarks were frozen since" in client.get(address).content.decode()
     crown(make_model())
     assert "lets nothing through any more" in client.get(address).content.decode()
+
+
+def test_the_page_says_by_which_definition_it_was_counted_and_since_when_another_is_in_force(two, client_as):
+    champion, candidate = two
+    own = define(definition_to_count_by(), None)
+    address = f"/evaluation/gate/{make_gate_report(candidate, champion, definition=own).pk}/"
+    client = client_as("admin")
+    assert (
+        "definition" not in client.get(f"/evaluation/gate/{make_gate_report(candidate).pk}/").content.decode()
+    )
+    page = client.get(address).content.decode()
+    assert f"definition {own.pk}</a>" in page and "older than the rules" not in page
+    make_rule(make_tool(), make_tool())
+    assert "all evaluations will be counted again" in client.get(address).content.decode()
+    moved = define(definition_now(), None)
+    told = f"Since {localtime(moved.made_at):%-d %b %Y, %H:%M} the pages behind each n count by another"
+    assert told in client.get(address).content.decode()
+    api = APIClient()
+    api.force_authenticate(client_as("product_manager").get("/").wsgi_request.user)
+    make_gate_report(candidate, champion, definition=own)
+    found = api.get(f"/api/v1/evaluation/models/{candidate.pk}/gate").json()
+    assert (found["definition"], found["groups_moved"]) == (own.pk, True) and found["moved_at"]
+
+
+def test_a_report_of_other_weights_or_another_backend_counts_no_more(two, settings):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=12), bool, bool)
+    counted = evidence(candidate, champion, everything()).counted_from
+    report = make_gate_report(candidate, champion, counted_from=counted)
+    assert not outdated(report)
+    candidate.run.base = champion.run.base = report.candidate.run.base = "google/gemma-4-E4B-it"
+    settings.TRACE_BACKEND_URL = "http://gpu.example.com/v1"
+    assert outdated(report) == "a model answers through another backend by now"
+    settings.TRACE_BACKEND_URL = ""
+    report.candidate.store_digest = "of other weights"
+    assert outdated(report) == "a model was trained again since"
 
 
 def test_the_models_page_lists_its_reports_and_follows_the_job(
@@ -345,7 +525,7 @@ def test_the_models_page_lists_its_reports_and_follows_the_job(
     assert f"report {stored.pk}" in page and "the one that counts now" in page and "Run it again" in page
     for _ in range(5):
         make_gate_report(stored.candidate, stored.champion)
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         client.get(address)
     answer = client.post(f"{address}start/", follow=True).content.decode()
     assert "measures what is missing" in answer
@@ -379,5 +559,5 @@ def test_random_evidence_survives_storage_and_verdicts_are_of_its_rows(two):
     chance, (champion, candidate) = random.Random(3), two
     ours, theirs = ([chance.random() < share for _ in range(90)] for share in (0.6, 0.7))
     both(candidate, champion, benchmark(n=90), lambda at: ours[at], lambda at: theirs[at])
-    found = gate_of(evidence(candidate, champion), flips=499)
+    found = gate_now(candidate, champion, flips=499)
     assert Gate.of(json.loads(json.dumps(found.as_dict()))) == found

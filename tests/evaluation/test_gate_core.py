@@ -311,6 +311,7 @@ def test_a_loss_to_the_embedding_that_the_champion_shares_binds_nobody():
         ([(3, 3, 3)], PASS),  # nothing was left to improve
         ([(3, 1, 1)], FAIL),
         ([(3, 2, 1), (3, 0, 2)], FAIL),
+        ([(3, 3, 0), (3, 1, 2)], CANNOT_TELL),  # what one rule wins does not hide what another loses
     ],
 )
 def test_tests_of_changed_rules_must_improve(tests, verdict):

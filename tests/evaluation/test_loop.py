@@ -191,6 +191,8 @@ def test_model_is_evaluated_gated_and_promoted(rule):
     assert "only an admin's written reason" in step(rule, PROMOTED).waits[0]
     gated(model, old, "cannot tell")
     assert step(rule, PROMOTED).waits == ("The gate cannot tell: a person decides.",)
+    crown(make_model())
+    assert "must be asked again" in step(rule, PROMOTED).waits[0]  # the report is against another champion
     crown(model)
     found = course(rule)
     assert found.done == 6 and found.at is None and not under_way().exists()

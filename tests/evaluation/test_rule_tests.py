@@ -7,10 +7,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from django.core.management import call_command
 
+from evaluation.benchmarks.selectors import rule_results
 from evaluation.benchmarks.services import evaluation_request
 from evaluation.core.metrics import judge_rule_test as judge
 from evaluation.models import RuleTestResult
 from evaluation.results import rule_tests, tasks
+from evaluation.results.rule_tests import stored_results
 from evaluation.retrieval import retriever
 from rules.models import RuleVersion
 from tests.factories import crown, make_model, make_rule, make_run, make_tool
@@ -105,6 +107,24 @@ def test_new_version_is_asked_alone(tools, model):
     rule.save()
     assert asked(model)["rules_tested"] == 1
     assert set(RuleTestResult.objects.values_list("version__number", flat=True)) == {1, 2}
+
+
+def test_what_a_server_answers_is_kept_apart_from_our_own_engine(tools, model, settings, monkeypatch):
+    rule = ruled(tools, ("GetPayslip", ["Pay/GetPayslip"]))
+    model.run.base = "google/gemma-4-E4B-it"
+    model.run.save(update_fields=["base"])
+    pocket = make_model(store_key=model.store_key, store_digest=model.store_digest)
+    for one in (model, pocket):
+        assert asked(one)["rules_tested"] == 1
+    monkeypatch.setenv("TRACE_BACKEND_URL", "http://gpu.example.com:8000/v1")
+    settings.TRACE_BACKEND_URL = "http://gpu.example.com:8000/v1"
+    assert set(rule_results().values_list("model", flat=True)) == {pocket.pk}
+    (shown, _) = stored_results(rule.published)
+    assert (shown["model"], shown["result"]) == (model, None)
+    assert [asked(one)["rules_tested"] for one in (model, model, pocket)] == [1, 0, 0]
+    kept = RuleTestResult.objects.order_by("pk").values_list("model", "backend")
+    assert list(kept) == [(model.pk, ""), (pocket.pk, ""), (model.pk, "completions")]
+    assert stored_results(rule.published)[0]["result"].backend == "completions"
 
 
 def test_a_rule_that_is_published_meanwhile_is_asked_too(tools, model, monkeypatch):

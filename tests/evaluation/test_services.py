@@ -8,6 +8,7 @@ from django.core.management import call_command
 
 from catalog.models import Tool
 from evaluation.benchmarks.services import Unit, benchmark_import, evaluation_request
+from evaluation.core.report import asked_at_once
 from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.results import tasks
@@ -125,6 +126,16 @@ def test_a_named_base_is_measured_anew_where_it_is_served_and_the_page_says_by_w
     pages = [client.get(f"/evaluation/{one.pk}/").content.decode() for one in (later, earlier)]
     assert "vllm 0.32.0 at gpu.example.com:8000" in pages[0] and "<dt>Hardware</dt>" not in pages[0]
     assert "vllm" not in pages[1] and "<dt>Hardware</dt>" in pages[1]
+
+
+def test_an_evaluation_keeps_how_many_requests_began_a_forward_together(tools, prb, tmp_path):
+    evaluate(model_with(tools, tmp_path), decodes=["fast"])
+    assert (
+        Evaluation.objects.get(decode="fast").hardware["at_once"] == 3
+    )  # the engine tells all three one time
+    batches = [[{"seconds": seconds}] * count for seconds, count in ((0.2, 32), (0.1, 32), (0.2, 5))]
+    assert asked_at_once([row for batch in batches for row in batch]) == 32
+    assert asked_at_once([{"seconds": 0}, {}]) is None
 
 
 def test_pocket_is_measured_once_whatever_serves_named_bases(tools, prb, tmp_path, settings):
@@ -263,7 +274,7 @@ def test_what_was_begun_for_an_older_catalog_is_not_left_half_made(tools, prb, t
 
 
 def test_an_evaluation_without_all_its_answers_is_not_finished(tools, prb, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks.Work, "predictions", lambda self: [])
+    monkeypatch.setattr(tasks.Work, "predictions", lambda self, written: [])
     job = jobs.run(evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["fast"]).pk)
     assert (job.state, Evaluation.objects.filter(metrics__isnull=False).count()) == ("failed", 0)
 

@@ -7,7 +7,7 @@ from django.db import connection
 
 from rules.models import Rule
 from synthesis.generate import automatic, regeneration
-from synthesis.generate.automatic import loop_save, standing, sweep
+from synthesis.generate.automatic import loop_save, payable, standing, sweep
 from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import synthesis_start
 from synthesis.models import LoopSettings, ModelCall, Regeneration, Sample, SynthesisRun
@@ -176,6 +176,25 @@ def test_spent_budget_and_one_that_is_too_small_keep_it_and_say_so(llm):
     ModelCall.objects.update(sent_at="2020-01-31T00:00Z")  # another month's
     loop_save(actor=None, budget=MONTHS_CALLS)
     assert standing().left == MONTHS_CALLS and sweep() == 1
+
+
+def test_money_pays_for_nothing_where_no_price_is_set(llm, settings):
+    loop_save(actor=None, write=True, per_rule=6, budget={"money": 5.0})
+    make_book()
+    assert sweep() == 0 and payable() is None
+    assert standing().keeps[0].endswith("so a budget of money alone limits nothing.")
+    settings.LLM_GENERATOR_PRICE_IN = 1.0
+    assert sweep() == 1 and only_run().params["budget"] == {"money": 5.0}
+
+
+def test_what_a_run_under_way_may_still_spend_is_given_to_no_other(llm):
+    loop_save(actor=None, write=True, per_rule=6, budget=MONTHS_CALLS)
+    make_book()
+    assert payable() == MONTHS_CALLS
+    sweep()
+    assert payable() is None
+    run_job(only_run().job)
+    assert payable() == {"calls": 1000 - ModelCall.objects.count()}
 
 
 def test_person_starts_runs_without_that_budget_and_they_do_not_count_against_it(llm):

@@ -251,6 +251,8 @@ def test_busy_machine_keeps_it_until_the_load_is_below_the_limit(rule):
     loop_save(actor=None, most_load=0.75)
     row = policy()
     approved(rule)
+    unknown = ["No worker that trains is alive, so nobody knows how busy its machine is."]
+    assert services.sweep() == 0 and standing(row).verdict.keeps == unknown
     worker = Worker.objects.create(name="gpu:1", queues=["gpu"], hardware={"cores": 2, "load": 1.5})
     assert services.sweep() == 0
     assert standing(row).verdict.keeps == [

@@ -50,6 +50,8 @@ def test_what_the_gate_cannot_tell_must_be_confirmed(two):
     make_gate_report(model, champion, "cannot tell")
     error = refused("not_confirmed", model=model)
     assert error.extra["verdict"] == "cannot tell" and current_aliases()["champion"] == champion
+    refused("short_override", model=model, override="ok")  # no other word stands for it but an admin's, kept
+    refused("not_allowed", model=model, override=WHY)
     assert promote(model=model, actor=None, confirmed=True).gate["verdict"] == "cannot tell"
 
 
@@ -114,7 +116,8 @@ def test_rolling_back_asks_no_gate_and_is_recorded(two):
     champion, model = two
     crown(model)
     make_gate_report(champion, model, "fail")
-    assert roll_back(actor=None).gate == {} and current_aliases()["champion"] == champion
+    assert roll_back(actor=None).gate == {"back_from": model.pk}
+    assert current_aliases()["champion"] == champion
     assert AuditEntry.objects.filter(action="model.rolled_back").exists()
 
 

@@ -91,7 +91,10 @@ def test_rolling_back_is_one_step_and_says_what_was_rolled_back(user_with):
     assert move.note == f"back from model {second.pk}: answers in English only"
     entry = AuditEntry.objects.get(action="model.rolled_back")
     assert (entry.actor.username, entry.detail["rolled_back"]) == ("admin", second.pk)
-    assert roll_back(actor=None).model == second
+    assert move.gate == {"back_from": second.pk}
+    for to in (None, second):  # it would come back past its gate
+        with pytest.raises(TraceError, match="no earlier champion|was rolled back itself"):
+            roll_back(actor=None, to=to)
 
 
 def test_rolling_back_reaches_any_earlier_champion_and_no_other_model():

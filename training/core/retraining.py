@@ -111,7 +111,9 @@ def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
         found.keeps.append(f"{wait} for a reviewer; training waits for them for a day at most.")
     if facts.busy:
         found.keeps.append(f"{facts.busy}: one at a time.")
-    if 0 < limits.most_load <= (facts.load or 0):
+    if limits.most_load and facts.load is None:
+        found.keeps.append("No worker that trains is alive, so nobody knows how busy its machine is.")
+    elif limits.most_load and facts.load is not None and facts.load >= limits.most_load:
         found.keeps.append(
             f"The machine is busy: load {facts.load:.2f} a core over the last minute, starts below "
             f"{limits.most_load:.2f}."

@@ -18,7 +18,9 @@ from training.registry.registry import newer_tools
 
 Out = serializers.Serializer[Any]
 MOST_NEWER = 100
-REFUSED = OpenApiResponse(description="bad_state: it never was champion, or is; removed: its files are gone")
+REFUSED = OpenApiResponse(
+    description="bad_state: it never was champion, is, or was rolled back itself; removed: its files are gone"
+)
 UNGATED = OpenApiResponse(
     description="gate_failed: worse than the champion; no_gate: no report counts; not_confirmed: it cannot tell; "
     "stale_preview: another report counts by now; removed: its files are gone"
@@ -64,7 +66,8 @@ class AliasMoveOut(Out):
     model = serializers.IntegerField(source="model_id")
     note = serializers.CharField(allow_blank=True)
     gate = serializers.JSONField(
-        help_text="of a promotion: the gate report, its verdict and what it said; else empty"
+        help_text="of a promotion: the gate report, its verdict and what it said; of going back: back_from, the model "
+        "that was left; else empty"
     )
     override = serializers.CharField(
         allow_blank=True, help_text="why it was promoted without a passed gate; empty: none was needed"
@@ -170,8 +173,8 @@ class TrainingModelRollback(ApiView):
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
-        """Go back to an earlier champion. What it replaces becomes previous, and the move records what was
-        rolled back.
+        """Go back to an earlier champion. No gate is asked, so not to one that was rolled back itself. What it
+        replaces becomes previous, and the move records what was rolled back.
         """
         model = model_row(pk)
         move = registry.roll_back(to=model, actor=request.user, **self.read(MoveIn))

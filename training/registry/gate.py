@@ -68,13 +68,13 @@ def check(
         problem = f"gate report {report} is not the one that counts for model {model.pk} now."
         raise TraceError(problem, code="stale_preview", hint=f"Read what holds now: {word.said}", extra=extra)
     needed, override = needs(word, champion), override.strip()
-    if needed == NOTHING:
+    if needed == NOTHING or (needed == CONFIRM and confirmed):
         return word, ""
-    if needed == CONFIRM:
-        if not (confirmed or override):
-            hint = "Read what changes for callers and confirm it: confirm in the API, --confirm on the command line."
-            raise TraceError(word.said, code="not_confirmed", hint=hint, extra=extra)
-        return word, ""
+    if needed == CONFIRM and not override:  # an admin's own words are more than a tick, and are kept as such
+        hint = (
+            "Read what changes for callers and confirm it: confirm in the API, --confirm on the command line."
+        )
+        raise TraceError(word.said, code="not_confirmed", hint=hint, extra=extra)
     if not override:
         hint = (
             f"An admin may promote it all the same by saying why in {SHORTEST} characters or more (override)."

@@ -68,6 +68,26 @@ def newest(alias: str) -> AliasMove | None:
     return AliasMove.objects.filter(alias=alias).order_by("-id").first()
 
 
+def champion_moves() -> list[AliasMove]:
+    """Every move of champion with its model, the oldest first; one query."""
+    rows = AliasMove.objects.filter(alias=Alias.CHAMPION).select_related("model__run", "actor").order_by("pk")
+    return list(rows.defer("model__card", "model__lineage", "model__run__log_tail"))
+
+
+def earlier_champions(moves: Iterable[AliasMove] | None = None) -> list[Model]:
+    """Whom one may go back to, the nearest first: those that the promotions that still stand put others in place of.
+    Going back takes off its promotion and all after it."""
+    line: list[Model] = []
+    for move in champion_moves() if moves is None else moves:
+        if "back_from" in move.gate and move.model in line:
+            while line[-1] != move.model:
+                line.pop()
+        else:
+            line.append(move.model)
+    found = dict.fromkeys(reversed(line[:-1]))
+    return [model for model in found if model != line[-1]]
+
+
 @transaction.atomic
 def promote(
     *,
@@ -106,24 +126,28 @@ def promote(
 
 @transaction.atomic
 def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMove:
-    """Make an earlier champion champion again (None: the previous one); what is rolled back becomes previous.
+    """Make an earlier champion champion again (None: the nearest that has files); what is rolled back becomes previous.
 
-    Raises TraceError `bad_state` when there is nothing to go back to, or `to` never was champion.
+    No gate is asked, so nobody comes back this way who was gone back from: `earlier_champions`. Raises TraceError
+    `bad_state` when there is nothing to go back to, or `to` is none of them.
     """
     alias_lock()
-    old, back = newest(Alias.CHAMPION), newest(Alias.PREVIOUS)
-    if old is None or (to is None and back is None):
+    old, earlier = newest(Alias.CHAMPION), earlier_champions()
+    model = to or next((one for one in earlier if one.removed_at is None), None)
+    if old is None or model is None:
         hint = "Promote a model instead: manage.py promote --model ID."
         raise TraceError("there is no earlier champion to go back to.", code="bad_state", hint=hint)
-    model = to or Model.objects.get(pk=back.model_id)  # type: ignore[union-attr]
     if model.pk == old.model_id:
         raise TraceError(f"model {model.pk} is the champion already.", code="bad_state")
-    if not AliasMove.objects.filter(alias=Alias.CHAMPION, model=model).exists():
+    if model not in earlier:
+        was = AliasMove.objects.filter(alias=Alias.CHAMPION, model=model).exists()
+        problem = "was rolled back itself" if was else "never was champion"
         hint = "Promote it instead: that is a decision of its own."
-        raise TraceError(f"model {model.pk} never was champion.", code="bad_state", hint=hint)
+        raise TraceError(f"model {model.pk} {problem}.", code="bad_state", hint=hint)
     refuse_removed(model)
     said = f"back from model {old.model_id}{f': {note}' if note else ''}"
-    move = _crown(model, old, actor, said, f"rolled back to model {model.pk}")
+    back = {"back_from": old.model_id}
+    move = _crown(model, old, actor, said, f"rolled back to model {model.pk}", gate=back)
     detail = {"alias": Alias.CHAMPION, "rolled_back": old.model_id, "note": note}
     audit_models.record(actor=actor, action="model.rolled_back", obj=model, detail=detail)
     return move

@@ -18,7 +18,7 @@ from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.models import UNDER_WAY, Model, Retraining, Run, TrainedStage
-from training.registry.registry import alias_lock, current_aliases, export_dir
+from training.registry.registry import alias_lock, current_aliases, earlier_champions, export_dir
 from training.registry.selectors import alias_names
 
 # What may leave the artefact store: folders that nothing needed lives in.
@@ -97,11 +97,13 @@ def held(keep: int) -> list[Held]:
 def _needed_models(models: Iterable[Model], keep: int) -> dict[int, str]:
     """{model: what needs it}, newest first."""
     aliases, asked, why = alias_names(current_aliases()), _asked(), {}
+    back = next((one for one in earlier_champions() if one.removed_at is None), None)
     for place, model in enumerate(models):
         why[model.pk] = (
             ", ".join(sorted(aliases.get(model.pk, ())))
             or (f"kept: {model.kept_because}" if model.kept_because else "")
             or ("being evaluated" if model.pk in asked else "")
+            or ("one click goes back to it" if model == back else "")
             or (f"one of the newest {keep}" if place < keep else "")
         )
     return why

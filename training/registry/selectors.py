@@ -14,7 +14,7 @@ from synthesis.samples.impact import stale
 from synthesis.samples.lineage import Made
 from trace_site.impact import Impact, Subject
 from training.models import AliasMove, Model, Run, RunMetric
-from training.registry.registry import current_aliases
+from training.registry.registry import champion_moves, current_aliases, earlier_champions
 
 LAST_FIRST = ("stage2", "plain", "stage1")
 
@@ -55,20 +55,20 @@ def alias_names(current: dict[str, Model]) -> dict[int, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The newest move of champion, and the model that one click brings back (None: there is none with files)."""
+    """The newest move of champion, the model that one click brings back (None: there is none with files), and all that
+    one may go back to."""
 
     move: AliasMove | None
     back: Model | None
+    earlier: list[Model]
 
 
 def standing() -> Standing:
     """Who answers now, since when and by whose decision; one query."""
-    rows = AliasMove.objects.order_by("alias", "-id").distinct("alias")
-    moves = {move.alias: move for move in rows.select_related("model__run", "actor").defer("model__card")}
-    champion, previous = moves.get(AliasMove.Alias.CHAMPION), moves.get(AliasMove.Alias.PREVIOUS)
-    gone = previous is None or champion is None or previous.model.removed_at is not None
-    same = previous and champion and previous.model_id == champion.model_id
-    return Standing(champion, None if gone or same or previous is None else previous.model)
+    moves = champion_moves()
+    earlier = earlier_champions(moves)
+    back = next((model for model in earlier if model.removed_at is None), None)
+    return Standing(moves[-1] if moves else None, back, earlier)
 
 
 def card_parts(card: str) -> list[tuple[str, Any]]:

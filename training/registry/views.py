@@ -35,14 +35,15 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
     model = get_object_or_404(selectors.models().defer(None).defer("run__snapshot__manifest"), pk=pk)
     current = registry.current_aliases()
     moves = list(model.alias_moves.select_related("actor"))
+    standing = selectors.standing()
     made = TrainedStage.objects.in_bulk([row["key"] for row in model.run.stages], field_name="key")
     context = {
         "model": model,
         "card": selectors.card_parts(model.card),
         "aliases": selectors.alias_names(current).get(model.pk, []),
         "champion": current.get("champion"),
-        "standing": selectors.standing(),
-        "was_champion": any(move.alias == AliasMove.Alias.CHAMPION for move in moves),
+        "standing": standing,
+        "may_go_back": model in standing.earlier,
         "moves": moves,
         "stages": [{**row, "made": made.get(row["key"])} for row in model.run.stages],
         "newer": newer.count() if (newer := newer_tools(model)) is not None else 0,

@@ -6,7 +6,8 @@ from django.core.management import CommandParser
 
 from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
-from evaluation.gate.services import gate_request, headline, points, row_dict, slice_words
+from evaluation.gate.selectors import headline, points, row_dict, slice_words
+from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
 from trace_site.commands import TraceCommand, run_inline
 from training.registry.registry import model_named
@@ -38,6 +39,7 @@ class Command(TraceCommand):
             "candidate": report.candidate_id,
             "champion": report.champion_id,
             "verdict": report.verdict,
+            "definition": report.definition_id,
             "counts": found.counts,
             "rows": [row_dict(row) for row in found.rows],
         }

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management import CommandParser
 from django.db.models import F
 
-from evaluation.models import RuleTestResult
+from evaluation.benchmarks.selectors import rule_results
 from evaluation.results.rule_tests import rule_tests_request
 from trace_site.commands import TraceCommand, run_inline
 from training.registry.registry import model_named
@@ -20,7 +20,7 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         model = model_named(options["model"])
         run_inline(rule_tests_request(model=model), self.echo)
-        asked = RuleTestResult.objects.filter(model=model, version__rule__published=F("version"))
+        asked = rule_results().filter(model=model, version__rule__published=F("version"))
         rows = asked.order_by("version__rule__code", "pk").values_list(
             "version__rule__code", "passed", "total"
         )

@@ -9,10 +9,13 @@ from training.registry.registry import model_named, roll_back
 
 
 class Command(TraceCommand):
-    help = "Go back to the previous champion, or to the earlier champion that --model names."
+    help = (
+        "Go back to the champion before this one, or to the earlier champion that --model names; not to one that "
+        "was rolled back itself."
+    )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--model", help="id of a model that was champion; default: the previous one")
+        parser.add_argument("--model", help="id of a model that was champion; default: the one before")
         parser.add_argument("--note", default="", help="why; kept in the history")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
