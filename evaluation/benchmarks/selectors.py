@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, METRICS
@@ -265,4 +266,6 @@ def score_bar(evaluation: Evaluation) -> Bar | None:
         cell, note = metrics.get(name), f"{METRICS[name].title}, {evaluation.decode}"
     if not cell:
         return None
-    return Bar(evaluation.benchmark.title, cell["mean"], cell["low"], cell["high"], cell["n"], note=note)
+    address = reverse("evaluation:detail", args=[evaluation.pk])
+    bounds = cell["low"], cell["high"]
+    return Bar(evaluation.benchmark.title, cell["mean"], *bounds, cell["n"], href=address, note=note)
