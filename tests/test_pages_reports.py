@@ -183,7 +183,7 @@ def test_latency_states_engine_decoding_lengths_and_hardware_and_what_was_not_me
     page = client.get("/evaluation/latency/")
     by = {row["of"].decode: row for row in page.context["rows"]}
     own = by["trace"]
-    assert (own["seconds"], own["rate"], own["tokens"], own["size"]) == (0.5, 2.0, 10.0, 1.5)
+    assert (own["ms"], own["rate"], own["tokens"], own["size"]) == (500.0, 2.0, 10.0, 1.5)
     assert (own["at_once"], by["trace-free"]["at_once"]) == (32, None)
     assert (own["engine"], own["machine"]) == ("own engine", "Some CPU, 2 of 4 cores, 8 GB")
     assert by["trace-free"]["engine"] == "vllm 0.1 at h" and by["trace-free"]["machine"] == "not stored"

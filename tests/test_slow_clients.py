@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from django.core.signals import request_finished
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.urls import get_resolver, path
 
 from trace_site import asgi
@@ -59,6 +59,13 @@ def told_bit_by_bit(request):
     return StreamingHttpResponse(parts(), content_type=asgi.EVENTS)
 
 
+def unchanged(request):
+    """As WhiteNoise says that a file has not changed."""
+    response = FileResponse((), status=304)
+    del response["Content-Type"]
+    return response
+
+
 urlpatterns = [
     path("healthz", simple, name="healthz"),
     path("simple", simple),
@@ -67,6 +74,7 @@ urlpatterns = [
     path("long", simple, name="api-retrieve"),
     path("api/v1/imports", simple, name="api-imports"),
     path("stream", stream),
+    path("unchanged", unchanged),
     path("events", told_bit_by_bit),
     path("slow", held, name="webhooks:test"),
 ]
@@ -260,6 +268,10 @@ def test_a_stream_comes_whole_and_in_blocks(site):
         return len((await client.answer())[1]), len(client.taken)
 
     assert of(run()) == (1000 * asgi.BLOCK, 1002)  # the beginning, each block, the end
+
+
+def test_a_file_that_has_not_changed_is_said_to_without_a_type(site):
+    assert of(one(site, "/unchanged")) == (304, "")
 
 
 def test_a_client_that_stops_reading_is_left(site, monkeypatch):

@@ -122,7 +122,7 @@ class Site(ASGIHandler):
         if not response.streaming:
             return await self.send_response(response, patient(send))
         if not response.is_async:
-            most = 1 if response["Content-Type"] == EVENTS else BLOCK
+            most = 1 if response.get("Content-Type") == EVENTS else BLOCK  # an unchanged file has none
             response.streaming_content = self.blocks(lane, iter(response), gone, most)
         try:
             await self.send_response(response, patient(send))

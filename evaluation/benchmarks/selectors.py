@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, METRICS
@@ -299,4 +300,6 @@ def score_bar(evaluation: Evaluation) -> Bar | None:
         cell, note = metrics.get(name), f"{METRICS[name].title}, {evaluation.decode}"
     if not cell:
         return None
-    return Bar(evaluation.benchmark.title, cell["mean"], cell["low"], cell["high"], cell["n"], note=note)
+    address = reverse("evaluation:detail", args=[evaluation.pk])
+    bounds = cell["low"], cell["high"]
+    return Bar(evaluation.benchmark.title, cell["mean"], *bounds, cell["n"], href=address, note=note)

@@ -91,8 +91,8 @@ def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
         yield "Write a rule for the costliest gap", why, reverse("cluster", args=[gap.id])
     for state, what, why in (
         ("draft", "Publish the drafts", "would be covered."),
-        ("resolved", "Write and approve samples", "lack approved samples to learn from."),
-        ("taught", "Build a snapshot, train, promote", "are not in the champion."),
+        ("resolved", "Write and approve samples", "without approved samples to learn from."),
+        ("taught", "Build a snapshot, train, promote", "not in the champion."),
     ):
         if count := page.totals.states[state]:
             clusters = f"{'' if state == 'draft' else f'{state} '}cluster{'s' if count > 1 else ''}"

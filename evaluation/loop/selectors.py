@@ -242,7 +242,7 @@ def _written(version: RuleVersion, known: Facts) -> Step:
     links = [link("samples", "synthesis:samples", rule=version.rule.code, domain=version.rule.domain_id)]
     job = run.job if run else None
     if run:
-        said += f", by {run.writer}"
+        said += ", by the offline writers" if run.writer == "offline" else f", by {run.writer}"
         links.append(link(f"run {run.pk}", "synthesis:detail", run.pk))
     skipped = _skipped(version, run)
     if job and job.is_active:

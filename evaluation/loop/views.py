@@ -65,6 +65,7 @@ def list_context(request: HttpRequest, form: LoopForm | None = None) -> dict[str
         "page": page,
         "courses": courses(page.rows),
         "total": under_way().count(),
+        "published": bool(page.rows) or Rule.objects.filter(published__isnull=False).exists(),
         "writing": found,
         "form": form or form_of(found.settings),
         "llm": configured(),
@@ -89,7 +90,7 @@ def loop_settings(request: HttpRequest) -> HttpResponse:
         except TraceError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, "Kept. What is under way goes on.")
+            messages.success(request, "Saved. What is under way goes on.")
             return redirect("evaluation:loop")
     return render(request, "loop/loop_list.html", list_context(request, form), status=422)
 

@@ -27,7 +27,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         "rows": [(row, change(row, old)) for row, old in zip(page.rows, before, strict=True)]
         if page.rows
         else [],
-        "lines": [f"{part.rstrip('.')}." for part in now.definition.words.split(". ")]
+        "lines": [f"{part.rstrip('.')}.".split(": ", 1) for part in now.definition.words.split(". ")]
         if now.definition
         else [],
         "groups": GROUPS,

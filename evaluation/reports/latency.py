@@ -15,7 +15,7 @@ from evaluation.reports.measures import Choice
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 
 NOT_MEASURED = (
-    "One request alone: an evaluation answers many in a batch, and the seconds of a query are those of its batch "
+    "One request alone: an evaluation answers many in a batch, and the time of a query is that of its batch "
     "divided by its queries.",
     "Throughput at other numbers of concurrent requests, and the time to the first token.",
     "What a server did beside these requests: it forms its own batches, of everybody's.",
@@ -56,8 +56,8 @@ def row_of(of: Evaluation) -> dict[str, Any]:
         "engine": of.backend or own,
         "at_once": facts.get("at_once"),
         "base": of.model.run.base if of.model else "",
-        "seconds": speed["seconds_mean"],
-        "p95": speed["seconds_p95"],
+        "ms": 1000 * speed["seconds_mean"],
+        "p95_ms": 1000 * speed["seconds_p95"],
         "rate": 1 / speed["seconds_mean"],
         "tokens": speed["tokens_mean"],
         "size": size["mean"] if size else None,
@@ -88,7 +88,7 @@ def bar_note(row: dict[str, Any]) -> str:
 def chart(rows: list[dict[str, Any]]) -> BarChart | None:
     """The newest models, a bar a decoding."""
     bars = [
-        Bar(f"{row['name']}, {row['of'].decode}", row["seconds"], note=bar_note(row))
+        Bar(f"{row['name']}, {row['of'].decode}", row["ms"], note=bar_note(row))
         for row in rows[:MOST_BARS]
     ]
-    return bar_chart("Seconds a query, in a batch", bars, unit=" s", top=None) if bars else None
+    return bar_chart("Milliseconds a query, in a batch", bars, unit=" ms", top=None) if bars else None

@@ -137,7 +137,8 @@ def model_results(request: HttpRequest, pk: int) -> HttpResponse:
         "rows": rows,
         "columns": list(selectors.COLUMNS.values()),
         "probes": [
-            (of, selectors.slices(of)) for of in probes.order_by("benchmark__kind", "benchmark__name", "-pk")
+            (of, sorted(selectors.slices(of).items(), key=lambda part: (part[0] != ALL, part[0])))
+            for of in probes.order_by("benchmark__kind", "benchmark__name", "-pk")
         ],
         "groups_standing": groups_standing(),
     }
@@ -151,9 +152,7 @@ def model_scores(request: HttpRequest, pk: int) -> HttpResponse:
     found = evaluations().filter(model=model).order_by("benchmark__kind", "benchmark__name", "decode")
     bars = [bar for bar in map(score_bar, found) if bar]
     chart = bar_chart("What does it find, and what does it know?", bars) if bars else None
-    return render(
-        request, "evaluation/_model_scores.html", {"model": model, "evaluations": found, "chart": chart}
-    )
+    return render(request, "evaluation/_model_scores.html", {"model": model, "chart": chart})
 
 
 @require_GET

@@ -137,7 +137,9 @@ def test_run_under_way_failed_and_one_that_wrote_nothing(rule):
 
 def test_samples_wait_for_reviewers_until_all_are_read(rule):
     first, second = written(rule)
-    assert step(rule, WRITTEN).state == DONE and step(rule, WRITTEN).said == "2 written, by offline"
+    assert (
+        step(rule, WRITTEN).state == DONE and step(rule, WRITTEN).said == "2 written, by the offline writers"
+    )
     assert (step(rule, APPROVED).state, step(rule, APPROVED).who) == (WAITING, "a reviewer")
     assert step(rule, APPROVED).waits == ("2 wait for a reviewer.",)
     Sample.objects.filter(pk=first.pk).update(human="approved")

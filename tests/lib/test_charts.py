@@ -53,6 +53,13 @@ def test_open_axis_ends_at_a_round_number_above_every_bound():
     assert chart.ticks == ["0", "25", "50", "75", "100"]
 
 
+def test_lines_of_a_plot_lie_at_its_ticks():
+    bars = bar_chart("Latency", [Bar("trace", 103.2)], top=None)
+    assert (bars.ticks, bars.grid) == (["0", "50", "100", "150"], [0.0, 33.33, 66.67, 100.0])
+    curve = line_chart("Recall", [Series("k", [(0, 0.34), (12, 0.51)])])
+    assert (curve.y_ticks, curve.y_grid) == (["0.6", "0.4", "0.2", "0"], [0.0, 33.33, 66.67])
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(4072.6, "4,073"), (0.00015, "0.00015"), (0.7931, "0.793"), (435, "435"), (109.5, "110")],

@@ -40,6 +40,11 @@ class LineChart:
     table: list[tuple[str, float, float]]
     note: str = ""
 
+    @property
+    def y_grid(self) -> list[float]:
+        """Where the lines of the ticks lie, in per cent from above; the lowest is the axis."""
+        return [round(100 * place / (len(self.y_ticks) - 1), 2) for place in range(len(self.y_ticks) - 1)]
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -68,7 +73,7 @@ class BarChart:
     unit: str
     rows: list[DrawnBar]
     ticks: list[str]
-    grid: list[float] = field(default_factory=lambda: [25.0, 50.0, 75.0])
+    grid: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +184,16 @@ def bar_chart(title: str, bars: Iterable[Bar], *, unit: str = "", top: float | N
     """Horizontal bars from 0 to `top` (None: the largest value or bound)."""
     rows = list(bars)
     reach = [bound for bar in rows for bound in (bar.value, bar.high) if bound is not None]
-    end = top if top is not None else nice_ticks(0.0, max(reach, default=1.0))[-1]
+    ticks = nice_ticks(0.0, max(reach, default=1.0)) if top is None else [top * part / 4 for part in range(5)]
+    end = ticks[-1]
     drawn = []
     for bar in rows:
         known = bar.low is not None and bar.high is not None
         whisker = (_share(bar.low or 0.0, end), _share(bar.high or 0.0, end)) if known else None
         drawn.append(DrawnBar(bar, _share(bar.value or 0.0, end), whisker))
-    return BarChart(title, unit, drawn, [format_tick(end * share / 4) for share in range(5)])
+    return BarChart(
+        title, unit, drawn, [format_tick(tick) for tick in ticks], [_share(tick, end) for tick in ticks]
+    )
 
 
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:

@@ -40,7 +40,11 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
 ]
 
 # pages that belong to an entry without lying under its address
-ALSO = {"synthesis:review": ("batches", "quality", "team", "guidelines")}
+ALSO = {
+    "synthesis:review": ("synthesis/batches", "synthesis/quality", "synthesis/team", "synthesis/guidelines"),
+    "rules:list": ("evaluation/loop",),
+    "training:list": ("evaluation/gate",),
+}
 
 LONGEST_DIFF = 30_000  # characters; comparing more word by word takes seconds
 BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
@@ -72,7 +76,7 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
             items[-1]["starts_group"], starts_group = starts_group, False
     roots = {item["href"]: item for item in items}
     for item in items:
-        roots |= {f"/synthesis/{page}/": item for page in ALSO.get(item["name"], ())}
+        roots |= {f"/{place}/": item for place in ALSO.get(item["name"], ())}
     here = max((root for root in roots if path.startswith(root)), key=len, default="")
     for item in items:
         item["here"] = roots.get(here) is item and (here != "/" or path == "/")
@@ -310,6 +314,18 @@ def points(share: float, form: str = "signed") -> str:
     without a needless zero."""
     shown = f"{100 * share:+.1f}" if form == "signed" else f"{100 * share:.1f}"
     return (shown.removesuffix(".0") if form == "words" else shown).replace("-", "−")
+
+
+@register.filter
+def signed(value: float, digits: int = 2) -> str:
+    """A difference with its sign, whichever it is: -0.055 -> −0.06."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+@register.filter
+def p_value(value: float) -> str:
+    """0.0004 -> < 0.001: no test here draws often enough to say more."""
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 @register.filter
