@@ -88,7 +88,6 @@ def bar_note(row: dict[str, Any]) -> str:
 def chart(rows: list[dict[str, Any]]) -> BarChart | None:
     """The newest models, a bar a decoding."""
     bars = [
-        Bar(f"{row['name']}, {row['of'].decode}", row["ms"], note=bar_note(row))
-        for row in rows[:MOST_BARS]
+        Bar(f"{row['name']}, {row['of'].decode}", row["ms"], note=bar_note(row)) for row in rows[:MOST_BARS]
     ]
     return bar_chart("Milliseconds a query, in a batch", bars, unit=" ms", top=None) if bars else None
