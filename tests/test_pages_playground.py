@@ -29,7 +29,7 @@ def engine(settings, monkeypatch):
     trace = "OldPay/GetSlip holds old years. SLIP_YEAR sends May 2024 to the new one. So Pay/GetSlip."
     answer = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "trace": trace, "seconds": 0.2}
     fast = {"tools": ["Pay/GetSlip", "OldPay/GetSlip"], "scores": [-0.1, -3.0], "seconds": 0.01}
-    monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/one")
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/one")
     monkeypatch.setattr(
         retriever, "ask", lambda engine, path, request, patience=0: {"fast": fast, "trace": answer}
     )

@@ -31,6 +31,7 @@ THINK = 0.010  # seconds, of the stub
 RATE = 100  # calls a second of the open loop
 P50_GOAL, P95_GOAL = 5.0, 20.0  # ms beyond what the stub takes
 PASSED_GOAL = 50.0  # queries a second at 16 clients
+HOME = Path()
 QUERY = "could somebody send me the payslip of May 2024 for my bank"
 
 
@@ -47,9 +48,12 @@ def main() -> int:
     parser.add_argument(
         "--profile", action="store_true", help="where one request spends its time, in this process"
     )
+    parser.add_argument("--cost", action="store_true", help="only what a call takes of the processor")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        global HOME
         os.environ["TRACE_HOME"] = str(options.home or folder)
+        HOME = Path(os.environ["TRACE_HOME"]).resolve()
         os.environ.update(RETRIEVE_RATE="10000000", RETRIEVE_ADDRESS_RATE="10000000")
         from trace_site.dev import services
 
@@ -176,9 +180,16 @@ class Asker:
     async def ask(self) -> float:
         """Seconds from now to the whole answer."""
         began = time.perf_counter()
-        reader, writer = self.idle.pop() if self.idle else await asyncio.open_connection(self.host, self.port)
+        kept = self.idle.pop() if self.idle else None
+        reader, writer = kept or await asyncio.open_connection(self.host, self.port)
         writer.write(self.request)
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            if kept is None:
+                raise
+            self.idle.clear()  # nobody spoke on it for long, and the site hung up
+            return await self.ask()
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         await reader.readexactly(length)
         self.idle.append((reader, writer))
@@ -219,6 +230,63 @@ def at(values: list[float], share: float) -> float:
     return 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+def processor_seconds() -> dict[str, float]:
+    """{kind of process: what those below this one, and the servers of its home, have used of the processor}.
+
+    Of processes that still live: nobody's children are counted twice, and none may end while something is measured.
+    """
+    parents, names, used = {}, {}, {}
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdecimal():
+                name, _, rest = (folder / "stat").read_text().rpartition(") ")
+                fields, pid = rest.split(), int(folder.name)
+                parents[pid], names[pid] = int(fields[1]), name.partition("(")[2]
+                used[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                command = (folder / "cmdline").read_bytes()
+                if b"granian" in command:
+                    names[pid] = "web"
+                elif b"tests.engine_stub" in command:
+                    names[pid] = "stub"
+    servers = {int(path.read_text().split()[0]) for path in HOME.glob("*/postmaster.pid")}
+    servers |= {
+        pid for pid, name in names.items() if name.startswith("redis-server") and pid_home(pid) == HOME
+    }
+    spent: Counter[str] = Counter()
+    for pid in names:
+        line = [pid]
+        while parents.get(line[-1]):
+            line.append(parents[line[-1]])
+        if os.getpid() in line or servers & set(line):
+            kind = (
+                "load"
+                if pid == os.getpid()
+                else "postgres"
+                if names[pid].startswith("postgres")
+                else names[pid]
+            )
+            spent[kind] += used[pid]
+    return spent
+
+
+def pid_home(pid: int) -> Path:
+    return Path(os.readlink(f"/proc/{pid}/cwd")).parent
+
+
+def cost(asker: Asker, seconds: float, rate: float) -> str:
+    """Milliseconds of the processor that a call takes, by kind of process, beyond what they use while nobody calls."""
+    start = processor_seconds()
+    time.sleep(seconds)
+    idle = processor_seconds()
+    took = asyncio.run(open_loop(asker, seconds, rate))
+    time.sleep(1)
+    end = processor_seconds()
+    share = (seconds + 1) / seconds
+    parts = {kind: end[kind] - idle[kind] - share * (idle[kind] - start[kind]) for kind in end}
+    told = ", ".join(f"{kind} {1000 * spent / len(took):.2f}" for kind, spent in sorted(parts.items()))
+    return f"processor at {rate:.0f}/s, ms a call: {told}; n = {len(took):,}; {load()}"
+
+
 def measure(made: dict[str, Any], engine: str, options: argparse.Namespace) -> int:
     print(probe())
     headers = {"Authorization": f"Token {made['token']}", "Content-Type": "application/json"}
@@ -226,6 +294,13 @@ def measure(made: dict[str, Any], engine: str, options: argparse.Namespace) -> i
     missed = 0
     with site() as url:
         asker = Asker(url, "/api/v1/retrieve", headers, payload)
+        if options.cost:
+            asyncio.run(open_loop(asker, 5, 20))
+            asker.idle.clear()
+            for rate in (20, 20):
+                print(cost(asker, options.seconds, rate), flush=True)
+                asker.idle.clear()
+            return 0
         bare = Asker(
             engine, "/retrieve", {"Content-Type": "application/json"}, json.dumps(engine_body(made)).encode()
         )

@@ -1,6 +1,8 @@
 """The endpoint as a copilot meets it: who is given which tools, in every way of asking; what it costs; model swaps."""
 
 import json
+import threading
+import time
 
 import pytest
 
@@ -23,6 +25,8 @@ from tests.evaluation.endpoint_home import (
     tools,
 )
 from tests.factories import crown, make_domain, make_rule
+from trace_site.lib.departure import Departure
+from trace_site.lib.errors import TraceError
 from training.registry.registry import export_dir
 
 __all__ = ["champion", "stub", "tools"]
@@ -103,16 +107,16 @@ def test_everything_withheld_is_said_to_be(user_with, champion, tools, stub):
 
 
 @pytest.mark.parametrize("mode", ["fast", "trace", "both"])
-def test_an_answer_takes_two_queries_however_many_tools_it_names(
+def test_an_answer_takes_one_query_however_many_tools_it_names(
     reader, champion, tools, django_assert_num_queries, mode
 ):
     make_rule(tools["Pay/GetPayslip"], tools["Pay/GetPaystub"], code="PAYSLIP_PERIOD")
     ask(reader, mode=mode)
     for k in (1, 3):
-        # the token with its owner and roles; the counters
-        with django_assert_num_queries(2):
+        # the token with its owner, their roles and the counters
+        with django_assert_num_queries(1):
             assert ask(reader, mode=mode, k=k).status_code == 200
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         assert ask_batch(reader, *[{"query": "a", "mode": mode}] * 9).status_code == 200
 
 
@@ -209,6 +213,31 @@ def test_a_connection_to_the_engine_stays_open_and_a_stale_one_costs_no_answer(r
     for _ in range(4):
         assert ask(reader).status_code == 200
     assert stub.connections > 2
+
+
+def test_who_leaves_within_an_answer_ends_the_question_and_is_not_asked_for_again(champion, stub):
+    stub.word = 0.05
+    departure, known = Departure(), retriever.Query("my payslip", "trace")
+    parts = retriever.retrieve_in_parts(known, departure=departure)
+    assert next(parts)[0] == "text" and stub.open == 1
+    departure.happen()
+    with pytest.raises(TraceError):
+        list(parts)
+    waited_until(lambda: stub.open == 0)
+    stub.think = 5.0
+    departure = Departure()
+    threading.Timer(0.2, departure.happen).start()
+    began = time.monotonic()
+    with pytest.raises(TraceError):
+        retriever.answer_of(retriever.Query("my payslip"), departure=departure)
+    assert time.monotonic() - began < 4 and len(stub.asked) == 2
+
+
+def waited_until(happened):
+    end = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_stream_tells_the_ranked_list_the_trace_and_the_whole_answer(user_with, champion):

@@ -69,7 +69,7 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     monkeypatch.setattr(services, "WRITE_SECONDS", 0)
     monkeypatch.setattr(retriever, "ask", answered)
     monkeypatch.setattr(retriever, "ask_in_lines", written)
-    monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}
     for who, user in w.people.items():
