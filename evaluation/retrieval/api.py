@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
+from rest_framework.fields import empty
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
@@ -37,18 +38,30 @@ LEFT = "left"  # the outcome of a request whose caller did not wait for the end
 Part = tuple[str, dict[str, Any]]
 
 
-class PermissionTargets(serializers.ListField):
-    """Looked at together: with one at a time, two hundred would take longer than the answer."""
+def is_plain(text: object, longest: int) -> bool:
+    """A text that a CharField takes as it is."""
+    return type(text) is str and 0 < len(text) <= longest and text.strip() == text
 
-    child = serializers.CharField(max_length=LONGEST_PERMISSION)
 
-    def run_child_validation(self, data: Any) -> list[str]:
-        if all(
-            type(one) is str and one.strip() == one and 0 < len(one) <= LONGEST_PERMISSION for one in data
-        ):
-            return list(data)
-        checked: list[str] = super().run_child_validation(data)
-        return checked
+# {field: whether a value is one that its serializer takes as it is}
+PLAINLY: dict[str, Callable[[Any], bool]] = {
+    "query": lambda given: is_plain(given, retriever.LONGEST_QUERY),
+    "mode": lambda given: given in retriever.MODES,
+    "k": lambda given: type(given) is int and 1 <= given <= retriever.MOST_TOOLS,
+    "domain": lambda given: given is None or is_plain(given, 60),
+    "permissions": lambda given: (
+        given is None
+        or (
+            type(given) is list
+            and len(given) <= MOST_PERMISSIONS
+            and all(is_plain(one, LONGEST_PERMISSION) for one in given)
+        )
+    ),
+    "exact": lambda given: type(given) is bool,
+    "model": lambda given: is_plain(given, 20),
+    "stream": lambda given: type(given) is bool,
+    "caller": lambda given: is_plain(given, LONGEST_CALLER),
+}
 
 
 class QueryInput(InputSerializer):
@@ -58,7 +71,8 @@ class QueryInput(InputSerializer):
     domain = serializers.CharField(
         required=False, allow_null=True, max_length=60, help_text="only tools of this domain"
     )
-    permissions = PermissionTargets(
+    permissions = serializers.ListField(
+        child=serializers.CharField(max_length=LONGEST_PERMISSION),
         required=False,
         allow_null=True,
         max_length=MOST_PERMISSIONS,
@@ -67,6 +81,15 @@ class QueryInput(InputSerializer):
     exact = serializers.BooleanField(
         default=True, help_text="false: the ranking may come from a search of limited length"
     )
+
+    def to_internal_value(self, data: Any) -> Any:
+        """What is plainly right is taken; only of the rest does each field say what is wrong, which takes longer than
+        the answer where a batch names many permissions."""
+        fields = self.fields
+        is_known = type(data) is dict and "query" in data and data.keys() <= fields.keys()
+        if is_known and all(PLAINLY[name](value) for name, value in data.items()):
+            return {name: one.default for name, one in fields.items() if one.default is not empty} | data
+        return super().to_internal_value(data)
 
 
 class RetrieveInput(QueryInput):

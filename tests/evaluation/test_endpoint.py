@@ -5,11 +5,14 @@ import threading
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rest_framework.exceptions import ValidationError
 
 from catalog.services import tool_block
 from evaluation.core.withholding import WITHHELD
 from evaluation.models import Calibration
-from evaluation.retrieval import retriever
+from evaluation.retrieval import api, retriever
 from evaluation.retrieval.lookups import versions_in
 from tests.evaluation.endpoint_home import (
     API,
@@ -27,6 +30,7 @@ from tests.evaluation.endpoint_home import (
 from tests.factories import crown, make_domain, make_rule
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
+from trace_site.rest.schema import InputSerializer
 from training.registry.registry import export_dir
 
 __all__ = ["champion", "stub", "tools"]
@@ -283,6 +287,30 @@ def test_a_batch_answers_each_in_its_place_and_says_which_failed(user_with, cham
     assert names(answers[0]["answer"]) == ["Pay/GetPaystub"] and answers[2]["answer"]["mode"] == "trace"
     for wrong in ([], [{"query": "a"}] * 65, [{"query": " "}], [{"query": "a", "stream": True}]):
         assert ask_batch(client, *wrong).status_code == 400
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1, 101),
+    st.sampled_from(
+        ["fast", "trace", "", " fast", "a", "a" * 61, "a" * 201, "a" * 4001, "1", "true", "\u00a0b"]
+    ),
+    st.lists(st.sampled_from(["pay.read", "", " b ", 1, None, "a" * 301]), max_size=3),
+    st.just(["p"] * 201),
+)
+
+
+@given(st.dictionaries(st.sampled_from([*api.PLAINLY, "other"]), VALUES, min_size=1))
+def test_what_is_plainly_right_is_read_as_its_fields_read_it(data):
+    def read(serializer):
+        try:
+            return dict(serializer.run_validation(data))
+        except ValidationError as error:
+            return error.detail
+
+    fields = type("Fields", (api.RetrieveInput,), {"to_internal_value": InputSerializer.to_internal_value})
+    assert read(api.RetrieveInput()) == read(fields())
 
 
 def test_every_request_of_a_batch_counts_towards_the_rate(user_with, champion, settings):

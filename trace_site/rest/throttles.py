@@ -7,6 +7,7 @@ counts them in the database.
 import logging
 import threading
 import time
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, cast
 
@@ -31,19 +32,24 @@ def address_of(request: HttpRequest) -> str:
         given = told[-settings.PROXIES]
     else:
         given = request.META.get("REMOTE_ADDR") or ""
-    try:
-        address = ip_address(given)
-    except ValueError:
-        return ""
-    return str(getattr(address, "ipv4_mapped", None) or address)
+    return _addresses(given)[0]
 
 
 def client_of(request: HttpRequest) -> str | None:
     """The address to count by: of IPv6 the /64, all of which one host may use; None when there is none."""
-    address = address_of(request)
-    if address and isinstance(parsed := ip_address(address), IPv6Address):
-        return str(ip_network((int(parsed), 64), strict=False).network_address)
-    return address or None
+    return _addresses(address_of(request))[1]
+
+
+@lru_cache(maxsize=4096)
+def _addresses(given: str) -> tuple[str, str | None]:
+    try:
+        parsed = ip_address(given)
+    except ValueError:
+        return "", None
+    address = getattr(parsed, "ipv4_mapped", None) or parsed
+    if isinstance(address, IPv6Address):
+        return str(address), str(ip_network((int(address), 64), strict=False).network_address)
+    return str(address), str(address)
 
 
 class CountingCache(RedisCache):

@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
-from django.db import InterfaceError, OperationalError, connection, models, transaction
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -143,8 +143,8 @@ def token_with_owner(digest: str) -> ApiToken | None:
     if (row := _first_row(sql, digest)) is None:
         return None
     *columns, roles, generations = row
-    token = ApiToken.from_db(connection.alias, of_token, columns[: len(of_token)])
-    token.owner = User.from_db(connection.alias, of_owner, columns[len(of_token) :])
+    token = ApiToken.from_db(DEFAULT_DB_ALIAS, of_token, columns[: len(of_token)])
+    token.owner = User.from_db(DEFAULT_DB_ALIAS, of_owner, columns[len(of_token) :])
     token.generations = generations or {}
     remember_roles(token.owner, roles)
     return token
@@ -153,17 +153,18 @@ def token_with_owner(digest: str) -> ApiToken | None:
 def _first_row(sql: str, *values: str) -> tuple[Any, ...] | None:
     """Of the first query of a call, on a connection that is not asked before whether it still stands: where it does
     not, the query is asked once more on a new one."""
-    is_new = connection.connection is None or connection.in_atomic_block
-    connection.health_check_done = True  # type: ignore[attr-defined]
+    here: Any = connections[DEFAULT_DB_ALIAS]
+    is_new = here.connection is None or here.in_atomic_block
+    here.health_check_done = True
     try:
-        with connection.cursor() as cursor:
+        with here.cursor() as cursor:
             cursor.execute(sql, values)
             found: tuple[Any, ...] | None = cursor.fetchone()
             return found
     except (OperationalError, InterfaceError):
         if is_new:
             raise
-        connection.close()
+        here.close()
         return _first_row(sql, *values)
 
 
