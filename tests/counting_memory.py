@@ -7,3 +7,5 @@ class CountingMemory(LocMemCache):
     def count(self, name: str, more: int, seconds: int) -> int:
         self.add(name, 0, timeout=seconds)
         return self.incr(name, more)
+
+    count_often = count

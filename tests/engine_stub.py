@@ -34,7 +34,7 @@ class StubEngine:
         self.think, self.load, self.token, self.word = think, load, token, word
         self.ready: dict[str, float] = {}
         self.asked: list[Answer] = []
-        self.connections = 0
+        self.connections = self.open = 0
         self.port = 0
         self.close_after = 0  # answers on one connection before it is closed without a word; 0: never
         self.ignores_permissions = False
@@ -111,6 +111,7 @@ class StubEngine:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open += 1
         answered = 0
         try:
             while line := await reader.readline():
@@ -127,6 +128,7 @@ class StubEngine:
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
+            self.open -= 1
             writer.close()
 
     async def respond(

@@ -29,9 +29,11 @@ def engine(settings, monkeypatch):
     trace = "OldPay/GetSlip holds old years. SLIP_YEAR sends May 2024 to the new one. So Pay/GetSlip."
     answer = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "trace": trace, "seconds": 0.2}
     fast = {"tools": ["Pay/GetSlip", "OldPay/GetSlip"], "scores": [-0.1, -3.0], "seconds": 0.01}
-    monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/one")
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/one")
     monkeypatch.setattr(
-        retriever, "ask", lambda engine, path, request, patience=0: {"fast": fast, "trace": answer}
+        retriever,
+        "ask",
+        lambda engine, path, request, patience=0, departure=None: {"fast": fast, "trace": answer},
     )
 
 
@@ -76,7 +78,7 @@ def test_an_answer_says_what_was_not_read_and_that_its_reasoning_ends_elsewhere(
 ):
     raw = {"tools": ["OldPay/GetSlip"], "scores": [-0.5], "trace": "So it is Pay/GetSlip."}
     raw |= {"follows_trace": False, "trace_tools": ["Pay/GetSlip"], "unread": ["工资单"], "cut_request": True}
-    monkeypatch.setattr(retriever, "ask", lambda engine, path, request, patience=0: raw)
+    monkeypatch.setattr(retriever, "ask", lambda engine, path, request, patience=0, departure=None: raw)
     page = client_as("expert").get(ASK, {"q": "my 工资单", "model": make_model().pk, "mode": "trace"})
     text = page.content.decode()
     assert "The answer is not the tool its reasoning ends with." in text

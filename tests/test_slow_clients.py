@@ -20,6 +20,7 @@ from django.urls import get_resolver, path
 from trace_site import asgi
 from trace_site.dev.services import first_free_port
 from trace_site.dev.supervisor import children
+from trace_site.impact import routes_named
 
 ran: list[str] = []
 gate = threading.Event()
@@ -36,6 +37,13 @@ def held(request):
     ran.append(request.path)
     assert gate.wait(10)
     return HttpResponse("held")
+
+
+def waiting(request):
+    request.departure.until(gate.set)
+    ran.append(request.path)
+    assert gate.wait(10)
+    return HttpResponse("nobody reads this")
 
 
 def stream(request):
@@ -71,6 +79,7 @@ urlpatterns = [
     path("simple", simple),
     path("api/v1/simple", simple),
     path("held", held),
+    path("waiting", waiting),
     path("long", simple, name="api-retrieve"),
     path("api/v1/imports", simple, name="api-imports"),
     path("stream", stream),
@@ -213,10 +222,7 @@ def test_pages_that_are_held_up_hold_up_neither_the_health_check_nor_what_has_a_
     assert {status for status, _ in held_up} == {200}
 
 
-def test_what_programs_ask_is_answered_while_pages_and_long_waits_are_held_up(site, monkeypatch):
-    lanes = {"api-retrieve": asgi.PROGRAMS, "webhooks:test": asgi.LONG}
-    monkeypatch.setattr(asgi, "lanes_of_views", lambda: lanes)
-
+def test_what_programs_ask_is_answered_while_pages_and_long_waits_are_held_up(site):
     async def run():
         threads = asgi.THREADS[asgi.PAGES] + asgi.THREADS[asgi.LONG]
         clients = [Client(site, at) for at in ("/held", "/slow") for _ in range(threads)]
@@ -240,6 +246,20 @@ def test_an_event_is_sent_when_it_is_told_and_not_when_a_block_is_full(site):
         return first, await client.answer()
 
     assert of(run()) == (b"first", (200, "firstsecond"))
+
+
+def test_a_view_that_waits_for_a_client_who_leaves_is_told(site):
+    """`/waiting` ends when its departure does, or after ten seconds with another answer."""
+
+    async def run():
+        client = Client(site, "/waiting", leaves=False)
+        while not ran:
+            await asyncio.sleep(0.001)
+        client.told.put_nowait({"type": "http.disconnect"})
+        await client.answer()
+
+    of(run())
+    assert gate.is_set()
 
 
 def test_streams_that_nobody_reads_hold_no_thread_and_are_made_no_further(site):
@@ -319,7 +339,9 @@ def test_every_view_with_a_long_lane_exists():
             else:
                 yield f"{space}{pattern.name}"
 
-    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= asgi.lanes_of_views().keys()
+    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= routes_named(
+        "long_views"
+    ) | routes_named("program_views")
 
 
 @pytest.fixture

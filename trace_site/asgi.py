@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
 from typing import IO, Any, TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
@@ -32,6 +31,8 @@ from django.urls import Resolver404, resolve, set_script_prefix
 from django.utils.module_loading import import_string
 
 from trace_site.dev.supervisor import die_with_parent
+from trace_site.impact import routes_named
+from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
 from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, too_large
@@ -118,6 +119,8 @@ class Site(ASGIHandler):
         lane = self.lanes[lane_of(scope["path"])]
         response: Any = refused
         if request is not None:
+            left = request.departure = Departure()  # type: ignore[attr-defined]
+            gone.add_done_callback(lambda gone: None if gone.cancelled() else left.happen())
             response = await self.in_thread(lane, self.respond, request, scope, gone)
         if not response.streaming:
             return await self.send_response(response, patient(send))
@@ -160,24 +163,16 @@ def next_block(parts: Iterator[bytes], most: int) -> bytes:
     return bytes(block)
 
 
-@cache
-def lanes_of_views() -> dict[str, str]:
-    """{name of an address: its lane}, as the apps say. `long_views` may wait for a model, an endpoint, a child process
-    or the artefact store; `program_views` are asked by programs, many at once."""
-    said = ((LONG, "long_views"), (PROGRAMS, "program_views"))
-    return {
-        name: lane
-        for app in apps.get_app_configs()
-        for lane, of in said
-        for name in getattr(app, of, "").split()
-    }
-
-
 def lane_of(path: str) -> str:
+    """As the apps say: `long_views` may wait for a model, an endpoint, a child process or the artefact store;
+    `program_views` are asked by programs, many at once."""
     if path == f"/{HEALTH}":
         return HEALTH
     with suppress(Resolver404):
-        return lanes_of_views().get(resolve(path).view_name, PAGES)
+        route = resolve(path).view_name
+        for lane, said in ((LONG, "long_views"), (PROGRAMS, "program_views")):
+            if route in routes_named(said):
+                return lane
     return PAGES
 
 

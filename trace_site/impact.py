@@ -8,6 +8,7 @@ samples) and `model_scores` (figures of models).
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from django.apps import apps
@@ -20,6 +21,12 @@ def declared_by_apps(attribute: str) -> dict[str, Any]:
     """The entries of all apps' dicts of this name, in the order of the apps."""
     found = [getattr(app, attribute, {}) for app in apps.get_app_configs()]
     return {key: value for entries in found for key, value in entries.items()}
+
+
+@cache
+def routes_named(attribute: str) -> frozenset[str]:
+    """Names of addresses that the apps list under this name, between blanks."""
+    return frozenset(name for app in apps.get_app_configs() for name in getattr(app, attribute, "").split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "trace_site.middleware.short_way",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "trace_site.middleware.head_as_get",
     "trace_site.middleware.private_and_own_scripts",

@@ -3,18 +3,18 @@
 import json
 import random
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
+from rest_framework.fields import empty
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from evaluation.core.withholding import granted
@@ -23,6 +23,7 @@ from evaluation.requests.log import ANSWERED, LONGEST_CALLER, Entry, caller_hash
 from evaluation.retrieval import retriever
 from evaluation.retrieval.lookups import lookups
 from evaluation.retrieval.retriever import Query
+from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer, TextList
@@ -33,7 +34,34 @@ from trace_site.rest.views import AnyFormat, ApiView
 EXAMPLES = examples_beside(__file__)
 EVENTS = "text/event-stream"
 Via = RetrievalRequest.Via
+LEFT = "left"  # the outcome of a request whose caller did not wait for the end
 Part = tuple[str, dict[str, Any]]
+
+
+def is_plain(text: object, longest: int) -> bool:
+    """A text that a CharField takes as it is."""
+    return type(text) is str and 0 < len(text) <= longest and text.strip() == text
+
+
+# {field: whether a value is one that its serializer takes as it is}
+PLAINLY: dict[str, Callable[[Any], bool]] = {
+    "query": lambda given: is_plain(given, retriever.LONGEST_QUERY),
+    "mode": lambda given: given in retriever.MODES,
+    "k": lambda given: type(given) is int and 1 <= given <= retriever.MOST_TOOLS,
+    "domain": lambda given: given is None or is_plain(given, 60),
+    "permissions": lambda given: (
+        given is None
+        or (
+            type(given) is list
+            and len(given) <= MOST_PERMISSIONS
+            and all(is_plain(one, LONGEST_PERMISSION) for one in given)
+        )
+    ),
+    "exact": lambda given: type(given) is bool,
+    "model": lambda given: is_plain(given, 20),
+    "stream": lambda given: type(given) is bool,
+    "caller": lambda given: is_plain(given, LONGEST_CALLER),
+}
 
 
 class QueryInput(InputSerializer):
@@ -53,6 +81,15 @@ class QueryInput(InputSerializer):
     exact = serializers.BooleanField(
         default=True, help_text="false: the ranking may come from a search of limited length"
     )
+
+    def to_internal_value(self, data: Any) -> Any:
+        """What is plainly right is taken; only of the rest does each field say what is wrong, which takes longer than
+        the answer where a batch names many permissions."""
+        fields = self.fields
+        is_known = type(data) is dict and "query" in data and data.keys() <= fields.keys()
+        if is_known and all(PLAINLY[name](value) for name, value in data.items()):
+            return {name: one.default for name, one in fields.items() if one.default is not empty} | data
+        return super().to_internal_value(data)
 
 
 class RetrieveInput(QueryInput):
@@ -182,12 +219,13 @@ class Asking:
 
     def __init__(self, request: Request, via: str, caller: str) -> None:
         self.started = time.perf_counter()
-        self.known = lookups()
+        self.known = lookups(getattr(request.auth, "generations", None))
         self.owner: int = request.user.pk  # type: ignore[assignment]  # of somebody who is signed in
         self.token = service_token_of(request.auth)
         self.token_name: str = getattr(request.auth, "name", "") if self.token else ""
         self.holds = holds_of(request.auth)
         self.via, self.caller = via, caller_hash(caller)
+        self.departure: Departure = getattr(request, "departure", None) or Departure()
 
     def query(self, given: Mapping[str, Any]) -> Query:
         """As it counts with what the caller's token holds."""
@@ -201,6 +239,8 @@ class Asking:
 
     def log(self, query: Query, answer: Mapping[str, Any] | None, outcome: str = ANSWERED) -> UUID:
         """The id of the request, whether it is kept or not."""
+        if self.departure.happened and outcome != ANSWERED:
+            outcome = LEFT
         is_kept = random.random() < self.known.serving.logged_share()
         key = request_id(self.owner, is_kept)
         requests.add(self.entry(key, query, answer, outcome) if is_kept else None)
@@ -230,6 +270,9 @@ class Asking:
 
 
 class RetrieveView(ApiView):
+    """Answers in JSON, whatever is accepted: `Accept: text/event-stream` is the view's own."""
+
+    content_negotiation_class = AnyFormat
     rate = "RETRIEVE"
     scope = "retrieve"
     writes = False
@@ -246,10 +289,12 @@ class RetrieveView(ApiView):
 _made: dict[type, BaseSerializer[Any]] = {}
 
 
+def sent(answer: Mapping[str, Any]) -> HttpResponse:
+    return HttpResponse(json.dumps(answer, ensure_ascii=False), content_type="application/json")
+
+
 class Retrieve(RetrieveView):
     """The tools for a request, ranked in milliseconds (`fast`) or with a trace that names the rule (`trace`)."""
-
-    content_negotiation_class = AnyFormat  # `Accept: text/event-stream` is the view's own
 
     @extend_schema(
         request=RetrieveInput,
@@ -283,15 +328,15 @@ class Retrieve(RetrieveView):
         if is_stream:
             return self.streamed(asking, query, given["model"])
         try:
-            answer = retriever.answer_of(query, given["model"], asking.known)
+            answer = retriever.answer_of(query, given["model"], asking.known, departure=asking.departure)
         except TraceError as error:
             asking.log(query, None, error.code)
             raise
-        return Response(asking.answered(query, answer))
+        return sent(asking.answered(query, answer))
 
     def streamed(self, asking: Asking, query: Query, model: str) -> HttpResponseBase:
         """Server-sent events. What is refused before the first of them is refused with its status, as without them."""
-        parts = retriever.retrieve_in_parts(query, model, asking.known)
+        parts = retriever.retrieve_in_parts(query, model, asking.known, departure=asking.departure)
         try:
             first = next(parts)
         except TraceError as error:
@@ -303,7 +348,7 @@ class Retrieve(RetrieveView):
 
 
 def _events(asking: Asking, query: Query, first: Part, rest: Generator[Part, None, None]) -> Iterator[str]:
-    outcome = "left"  # by a caller who did not wait for the end
+    outcome = LEFT
     try:
         for name, data in chain([first], rest):
             if name == "done":
@@ -336,7 +381,7 @@ class RetrieveBatch(RetrieveView):
         },
         examples=[request_example(EXAMPLES["batch"]), answer_example(EXAMPLES["batch_answer"])],
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> HttpResponseBase:
         """Find the tools for several requests. One model answers all of them. A request that it refuses has an
         `error` in its place. Each request counts towards the rate.
         """
@@ -347,7 +392,7 @@ class RetrieveBatch(RetrieveView):
         asking = Asking(request, Via.BATCH, given.get("caller", ""))
         queries = [asking.query(one) for one in given["requests"]]
         try:
-            found = retriever.retrieve_many(queries, given["model"], asking.known)
+            found = retriever.retrieve_many(queries, given["model"], asking.known, departure=asking.departure)
         except TraceError as error:
             for query in queries:
                 asking.log(query, None, error.code)
@@ -359,7 +404,7 @@ class RetrieveBatch(RetrieveView):
                 answers.append({"answer": None, "error": one.as_dict()})
             else:
                 answers.append({"answer": asking.answered(query, one), "error": None})
-        return Response({"answers": answers})
+        return sent({"answers": answers})
 
 
 urlpatterns = [

@@ -5,9 +5,11 @@ there is asked once more on a new one, which is safe, since asking changes nothi
 """
 
 import json
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -17,6 +19,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError, declared
 
 CONNECT_SECONDS = 2.0
@@ -51,14 +54,17 @@ def _told(path: Path, _changed: int, _file: int) -> Engine:
     return Engine(str(told["url"]), str(told["token"]))
 
 
-def ask(engine: Engine, path: str, request: Answer, patience: float = 0.0) -> Answer:
-    """The answer of POST `path`. Waits up to `patience` seconds for a model that is loading.
+def ask(
+    engine: Engine, path: str, request: Answer, patience: float = 0.0, departure: Departure | None = None
+) -> Answer:
+    """The answer of POST `path`. Waits up to `patience` seconds for a model that is loading, and no longer than whoever
+    it is for.
 
     Raises TraceError: `unavailable` while no engine can answer, else what the engine refuses with.
     """
     deadline = time.monotonic() + patience
     while True:
-        with _Exchange(engine, path, request) as response:
+        with _Exchange(engine, path, request, departure) as response:
             refused = response.status != 200
             body = _read(response.read)
         if not refused:
@@ -69,9 +75,11 @@ def ask(engine: Engine, path: str, request: Answer, patience: float = 0.0) -> An
         time.sleep(0.2)
 
 
-def ask_in_lines(engine: Engine, path: str, request: Answer) -> Iterator[Answer]:
+def ask_in_lines(
+    engine: Engine, path: str, request: Answer, departure: Departure | None = None
+) -> Iterator[Answer]:
     """The objects of an answer that comes a line at a time. Raises as `ask` does, before the first or in between."""
-    with _Exchange(engine, path, request) as response:
+    with _Exchange(engine, path, request, departure) as response:
         if response.status != 200:
             raise _refusal(response, _read(response.read))
         while line := _read(response.readline):
@@ -79,10 +87,11 @@ def ask_in_lines(engine: Engine, path: str, request: Answer) -> Iterator[Answer]
 
 
 class _Exchange:
-    """One question, and its connection for as long as the answer is read. Read to its end, it is kept for the next."""
+    """One question, and its connection for as long as the answer is read. Read to its end, it is kept for the next.
+    When whoever asked leaves, the connection ends, by which the engine knows."""
 
-    def __init__(self, engine: Engine, path: str, request: Answer) -> None:
-        self.engine, self.path = engine, path
+    def __init__(self, engine: Engine, path: str, request: Answer, departure: Departure | None) -> None:
+        self.engine, self.path, self.departure = engine, path, departure or Departure()
         self.payload = json.dumps(request, ensure_ascii=False).encode()
 
     def __enter__(self) -> HTTPResponse:
@@ -91,7 +100,10 @@ class _Exchange:
                 try:
                     return self._answered(kept)
                 except (OSError, HTTPException):  # gone stale
+                    self.departure.until(None)
                     kept.close()
+                    if self.departure.happened:
+                        raise
             return self._answered(_connected(self.engine.url))
         except (OSError, HTTPException, ValueError) as error:
             raise _silent() from error
@@ -100,18 +112,26 @@ class _Exchange:
         headers = {"Content-Type": "application/json"}
         if self.engine.token:
             headers["Authorization"] = f"Bearer {self.engine.token}"
-        self.connection = connection
+        self.connection, wire = connection, connection.sock
+        self.departure.until(lambda: _shut(wire))
         connection.request("POST", urlsplit(self.engine.url).path + self.path, self.payload, headers)
         self.response = connection.getresponse()
         return self.response
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.departure.until(None)
         # closed: read to its end; will_close: the engine closes it
         if kind is None and self.response.isclosed() and not self.response.will_close:
             _idle.setdefault(self.engine.url, deque(maxlen=MOST_IDLE)).append(self.connection)
         else:
             self.response.close()
             self.connection.close()
+
+
+def _shut(wire: socket.socket) -> None:
+    """Ends the read that another thread waits in."""
+    with suppress(OSError):  # the engine has hung up first
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 _idle: dict[

@@ -1,13 +1,15 @@
 """What an answer is joined with: models, tools, rules, calibrations. Kept in this process while the counters in the
-database stand still, which one query asks: a blocked tool, a published rule or another champion counts from the next
+database stand still, which each request asks: a blocked tool, a published rule or another champion counts from the next
 request on, whoever made the change and wherever.
 
 Three counters, three parts; a part that moved is forgotten whole and read again as it is needed.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from catalog.models import Domain, Tool
@@ -19,9 +21,9 @@ from evaluation.models import Calibration
 from evaluation.requests.log import policy
 from rules.models import Rule, RuleVersion
 from synthesis.models import Snapshot
-from trace_site.database import generation_key
+from trace_site.database import Generations, generation_key
 from training.models import AliasMove, Model
-from training.registry.registry import model_named, tools_of
+from training.registry.registry import export_dir, model_named, tools_of
 
 FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
 MOST_MOVES = 20  # of the champion's alias that are looked through for them
@@ -42,7 +44,7 @@ class CatalogPart:
         self._tools: dict[str, KnownTool | None] = {}
         self._domains: dict[str, bool] = {}
         self._masked: frozenset[str] | None = None
-        self._without: dict[tuple[Any, str], list[str]] = {}
+        self._without: dict[str, list[str]] = {}
         self._needs: dict[str, frozenset[str]] | None = None
         self._redactions: dict[frozenset[str], Redaction] = {}
 
@@ -64,15 +66,15 @@ class CatalogPart:
             self._domains[slug] = Domain.objects.filter(pk=slug).exists()
         return self._domains[slug]
 
-    def without(self, folder: Any, digest: str) -> list[str]:
+    def without(self, folder: str, digest: str) -> list[str]:
         """The model's tools that no answer may name now."""
         if self._masked is None:
             self._masked = masked_names()
         if not self._masked:
             return []
-        if (folder, digest) not in self._without:
-            self._without[folder, digest] = sorted(self._masked & tools_of(folder, digest))
-        return self._without[folder, digest]
+        if digest not in self._without:
+            self._without[digest] = sorted(self._masked & tools_of(Path(folder), digest))
+        return self._without[digest]
 
     def redaction(self, holds: frozenset[str]) -> Redaction:
         """Of the names of all tools that need what is not held; anew for each text."""
@@ -161,6 +163,7 @@ def version_numbered(rule: int, number: int) -> RuleVersion | None:
 class ServingPart:
     def __init__(self) -> None:
         self._models: dict[str, Model] = {}
+        self._folders: dict[int, tuple[str, float]] = {}
         self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
         self._share: float | None = None
@@ -171,6 +174,14 @@ class ServingPart:
         if name not in self._models:
             self._models[name] = model_named(name)
         return self._models[name]
+
+    def folder(self, model: Model) -> str:
+        """Where its files lie on this machine, looked at once a second. Raises TraceError as `export_dir`."""
+        folder, until = self._folders.get(model.pk, ("", 0.0))
+        if time.monotonic() > until:
+            folder = str(export_dir(model))
+            self._folders[model.pk] = folder, time.monotonic() + 1
+        return folder
 
     def earlier_champions(self) -> list[Model]:
         """The champions before this one whose files are still there, the latest first, FALLBACKS at most."""
@@ -201,19 +212,20 @@ class Lookups(NamedTuple):
     serving: ServingPart
 
 
-_kept: tuple[Mapping[str, object], Lookups] = (
+_kept: tuple[Mapping[str, str], Lookups] = (
     dict.fromkeys(Lookups._fields, "unread"),
     Lookups(CatalogPart(), RulesPart(), ServingPart()),
 )
 
 
-def lookups() -> Lookups:
-    """What is known as of now. One query."""
+def lookups(moved: Generations | None = None) -> Lookups:
+    """What is known as of now: one query, unless the counters were read already, as `moved`."""
     global _kept
     before, kept = _kept
-    moved = generation_key(*Lookups._fields)
-    if moved != before:
-        stands = [moved.get(name) == before.get(name) for name in Lookups._fields]
+    if moved is None:
+        moved = generation_key(*Lookups._fields)
+    stands = [moved.get(name) == before.get(name) for name in Lookups._fields]
+    if not all(stands):
         kept = Lookups(
             kept.catalog if stands[0] else CatalogPart(),
             kept.rules if stands[1] else RulesPart(),

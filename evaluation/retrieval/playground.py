@@ -20,6 +20,7 @@ from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
 from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import trace_spans
+from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from training.models import Model, Run
 from training.registry.registry import current_aliases, newer_tools
@@ -137,8 +138,9 @@ def playground_stream(request: HttpRequest) -> StreamingHttpResponse:
 
 def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
     context: dict[str, Any] = {}
+    departure = getattr(request, "departure", None)
     try:
-        for name, part in _asked(choice) if choice.query and choice.model else ():
+        for name, part in _asked(choice, departure) if choice.query and choice.model else ():
             if name == "text":
                 yield event("text", escape(part["text"]))
             elif name == "fast":
@@ -151,14 +153,13 @@ def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
     yield event("done", render_to_string("evaluation/_answer.html", {"choice": choice, **context}, request))
 
 
-def _asked(choice: Choice) -> Iterator[tuple[str, dict[str, Any]]]:
+def _asked(choice: Choice, departure: Departure | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Waits for a model that is loading, as the whole answer does."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            yield from retriever.retrieve_in_parts(
-                retriever.Query(choice.query, choice.mode, SHOWN), choice.model
-            )
+            query = retriever.Query(choice.query, choice.mode, SHOWN)
+            yield from retriever.retrieve_in_parts(query, choice.model, departure=departure)
             return
         except TraceError as error:
             if error.extra.get("engine_code") != "loading" or time.monotonic() > deadline:

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -23,10 +22,10 @@ from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engin
 from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
 from trace_site.artefacts import store
 from trace_site.lib.child import Event, run_child
+from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError, declared
 from training.core.scripts import request_words
 from training.models import AliasMove, Model
-from training.registry.registry import export_dir
 from training.runs.stages import child_env
 
 MODES = ("fast", "trace", "both")
@@ -85,11 +84,11 @@ class Session:
         for query in queries:
             query.check(self.known)
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
-        self.models = {str(export_dir(self.wanted)): self.wanted}
+        self.models = {self.known.serving.folder(self.wanted): self.wanted}
         if model == AliasMove.Alias.CHAMPION:  # while a new champion loads, the one before it answers
             for earlier in self.known.serving.earlier_champions():
                 try:
-                    self.models.setdefault(str(export_dir(earlier)), earlier)
+                    self.models.setdefault(self.known.serving.folder(earlier), earlier)
                 except TraceError:
                     continue  # its files are gone or damaged
         self.engine = engine or running_engine()
@@ -100,7 +99,7 @@ class Session:
         without = [
             name
             for at, model in self.models.items()
-            for name in self.known.catalog.without(Path(at), model.store_digest)
+            for name in self.known.catalog.without(at, model.store_digest)
         ]
         return {"model": wanted, "fallback": fallback, "without": list(dict.fromkeys(without))}
 
@@ -232,22 +231,29 @@ def answer_of(
     *,
     engine: Engine | None = None,
     patience: float = 0.0,
+    departure: Departure | None = None,
 ) -> Answer:
-    """As `retrieve`. `known`: what was looked up for this call already."""
+    """As `retrieve`. `known`: what was looked up for this call already. `departure`: of whoever asked; the engine is
+    told."""
     session = Session([query], model, known, engine)
     request = {**session.request(), **query.as_asked(), "stream": False}
     sent = time.perf_counter()
-    return session.answer(query, ask(session.engine, "/retrieve", request, patience), sent)
+    raw = ask(session.engine, "/retrieve", request, patience, departure)
+    return session.answer(query, raw, sent)
 
 
 def retrieve_many(
-    queries: Sequence[Query], model: str | int | Model = "champion", known: Lookups | None = None
+    queries: Sequence[Query],
+    model: str | int | Model = "champion",
+    known: Lookups | None = None,
+    *,
+    departure: Departure | None = None,
 ) -> list[Answer | TraceError]:
     """An answer a query, all of one model; of a query that the engine refuses, why. Raises as `retrieve` does."""
     session = Session(queries, model, known)
     request = {**session.request(), "requests": [query.as_asked() for query in queries]}
     sent = time.perf_counter()
-    raw = ask(session.engine, "/batch", request)
+    raw = ask(session.engine, "/batch", request, departure=departure)
     return [
         _refused(one["error"])
         if one.get("error")
@@ -257,7 +263,11 @@ def retrieve_many(
 
 
 def retrieve_in_parts(
-    query: Query, model: str | int | Model = "champion", known: Lookups | None = None
+    query: Query,
+    model: str | int | Model = "champion",
+    known: Lookups | None = None,
+    *,
+    departure: Departure | None = None,
 ) -> Generator[tuple[str, Answer], None, None]:
     """The answer as it is made: ("fast", {model, ranked, withheld}) in mode both, ("text", {text}) as the trace is
     written, and ("done", the whole answer). Raises as `retrieve` does, before the first part or in between.
@@ -266,7 +276,7 @@ def retrieve_in_parts(
     names = session.redaction(query)
     request = {**session.request(), **query.as_asked(), "stream": True}
     sent = time.perf_counter()
-    for part in ask_in_lines(session.engine, "/retrieve", request):
+    for part in ask_in_lines(session.engine, "/retrieve", request, departure):
         match part.get("event", "done"):  # an engine that does not stream answers whole
             case "fast":
                 yield "fast", session.first_part(query, part)

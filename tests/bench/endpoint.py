@@ -1,12 +1,13 @@
 """What the retrieval endpoint adds to the engine's own time, and how many queries a second it passes on.
 
-    python -m tests.bench.endpoint [--home DIR] [--seconds 20] [--tools 8323] [--pages] [--profile]
+    python -m tests.bench.endpoint [--home DIR] [--seconds 20] [--tools 8323] [--cost] [--pages] [--profile]
 
-A site as `manage.py up` serves it (one web process) in a home of its own, and in place of the engine a stub that thinks
-for 10 ms and answers whoever asks. Every call has a token with permissions, is filtered by them, counted by the limits
-and logged (share 1: the dearest). Open loop: calls leave at their time, answered or not, so that a slow answer shows in
-those behind it; the stub asked directly, in turn with the site, is what its time is taken from. Then closed loops.
-Timings mean something on a calm machine alone: the load is printed beside them.
+A site as `manage.py up` serves it (web and endpoint, one process each) in a home of its own, and in place of the engine
+a stub that thinks for 10 ms and answers whoever asks. Every call has a token with permissions, is filtered by them,
+counted by the limits and logged (share 1: the dearest). Open loop: calls leave at their time, answered or not, so that
+a slow answer shows in those behind it; the stub asked directly, in turn with the site, is what its time is taken from.
+Then closed loops. Timings mean something on a calm machine alone: the load is printed beside them. What a call takes of
+the processor says something on a busy one too.
 """
 
 import argparse
@@ -19,16 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.bench.served import ROOT, cookie_of, processor_seconds, served
+
 THINK = 0.010  # seconds, of the stub
 RATE = 100  # calls a second of the open loop
+COST_RATE = 20  # and of the one whose processor time is counted
+ROUNDS = 3
 P50_GOAL, P95_GOAL = 5.0, 20.0  # ms beyond what the stub takes
 PASSED_GOAL = 50.0  # queries a second at 16 clients
 QUERY = "could somebody send me the payslip of May 2024 for my bank"
@@ -42,11 +45,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     parser.add_argument("--tools", type=int, default=8323)
     parser.add_argument(
-        "--pages", action="store_true", help="once more while somebody reads pages all the time"
+        "--pages",
+        action="store_true",
+        help="of both processes once more, while somebody reads pages all the time",
     )
     parser.add_argument(
         "--profile", action="store_true", help="where one request spends its time, in this process"
     )
+    parser.add_argument("--cost", action="store_true", help="only what a call takes of the processor")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRACE_HOME"] = str(options.home or folder)
@@ -72,9 +78,8 @@ def prepare(tools: int) -> dict[str, Any]:
 
     django.setup()
     from django.conf import settings
-    from django.contrib.auth.models import Group, User
+    from django.contrib.auth.models import User
     from django.core.management import call_command
-    from django.test import Client
 
     from catalog.models import Tool
     from evaluation.models import RequestLogPolicy
@@ -86,7 +91,6 @@ def prepare(tools: int) -> dict[str, Any]:
     call_command("migrate", verbosity=0)
     user, is_new = User.objects.get_or_create(username="bench")
     if is_new:
-        user.groups.set(Group.objects.filter(name="admin"))
         domain = make_domain("bench")
         rows = [
             Tool(
@@ -118,11 +122,8 @@ def prepare(tools: int) -> dict[str, Any]:
     _, secret = service_token_make(
         owner=user, name="bench", scopes=["retrieve"], days=2, actor=user, permissions=rights
     )
-    client = Client()
-    client.force_login(user)
-    name = settings.SESSION_COOKIE_NAME
     body = {"query": QUERY, "permissions": rights[:10], "k": 10, "caller": "employee 4711"}
-    return {"token": secret, "body": body, "cookie": f"{name}={client.cookies[name].value}"}
+    return {"token": secret, "body": body, "cookie": cookie_of("bench", "admin")}
 
 
 @contextmanager
@@ -139,26 +140,6 @@ def stub() -> Iterator[str]:
         process.wait()
 
 
-@contextmanager
-def site() -> Iterator[str]:
-    from trace_site.dev.services import first_free_port
-    from trace_site.dev.supervisor import children, stop
-
-    port = first_free_port(0)
-    web = children(port, None)[0]
-    web.process = subprocess.Popen(web.command, cwd=ROOT)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        while True:
-            assert web.process.poll() is None, "the site did not start"
-            with suppress(OSError), urllib.request.urlopen(f"{url}/healthz", timeout=5):
-                break
-            time.sleep(0.1)
-        yield url
-    finally:
-        stop([web])
-
-
 class Asker:
     """HTTP/1.1 over connections that stay open; as little of the processor as Python can use for it."""
 
@@ -171,14 +152,24 @@ class Asker:
         head = "".join(f"{name}: {value}\r\n" for name, value in rows.items())
         self.request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.statuses: Counter[int] = Counter()
 
     async def ask(self) -> float:
         """Seconds from now to the whole answer."""
         began = time.perf_counter()
-        reader, writer = self.idle.pop() if self.idle else await asyncio.open_connection(self.host, self.port)
+        if self.loop is not asyncio.get_running_loop():
+            self.idle, self.loop = [], asyncio.get_running_loop()
+        kept = self.idle.pop() if self.idle else None
+        reader, writer = kept or await asyncio.open_connection(self.host, self.port)
         writer.write(self.request)
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            if kept is None:
+                raise
+            self.idle.clear()  # nobody spoke on it for long, and the site hung up
+            return await self.ask()
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         await reader.readexactly(length)
         self.idle.append((reader, writer))
@@ -219,39 +210,41 @@ def at(values: list[float], share: float) -> float:
     return 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+def cost(asker: Asker, seconds: float, rate: float, processes: dict[str, int]) -> str:
+    """Milliseconds of the processor that a call takes, by process, beyond what they use while nobody calls."""
+    start = processor_seconds(processes)
+    time.sleep(seconds)
+    idle = processor_seconds(processes)
+    took = asyncio.run(open_loop(asker, seconds, rate))
+    time.sleep(1)  # the log is written
+    end = processor_seconds(processes)
+    per_second = {name: (idle[name] - start[name]) / seconds for name in processes}
+    spent = {name: end[name] - idle[name] - per_second[name] * (seconds + 1) for name in processes}
+    told = ", ".join(f"{name} {1000 * spent[name] / len(took):.2f}" for name in processes)
+    return f"processor at {rate:.0f}/s, ms a call: {told}; n = {len(took):,}; {load()}"
+
+
 def measure(made: dict[str, Any], engine: str, options: argparse.Namespace) -> int:
     print(probe())
     headers = {"Authorization": f"Token {made['token']}", "Content-Type": "application/json"}
     payload = json.dumps(made["body"]).encode()
-    missed = 0
-    with site() as url:
-        asker = Asker(url, "/api/v1/retrieve", headers, payload)
-        bare = Asker(
-            engine, "/retrieve", {"Content-Type": "application/json"}, json.dumps(engine_body(made)).encode()
-        )
+    as_engine = json.dumps(engine_body(made)).encode()
+    bare = Asker(engine, "/retrieve", {"Content-Type": "application/json"}, as_engine)
+    with served("web", "endpoint") as found:
+        askers = {name: Asker(url, "/api/v1/retrieve", headers, payload) for name, (url, _) in found.items()}
+        asker = askers["endpoint"]
         asyncio.run(open_loop(asker, 3))  # warm
-        asker.idle.clear()
-        rounds = 3
-        for name, wanted in (("alone", True), ("while pages are read", options.pages)):
-            if not wanted:
-                continue
-            direct, through = [], []
-            with reading(url, made["cookie"]) if name != "alone" else nullcontext():
-                for _ in range(rounds):
-                    for side, asked in ((direct, bare), (through, asker)):
-                        asked.idle.clear()
-                        side += asyncio.run(open_loop(asked, options.seconds / rounds))
-            p50, p95 = (at(through, share) - at(direct, share) for share in (0.5, 0.95))
-            print(
-                f"open loop {RATE}/s, {name}: engine p50 {at(direct, 0.5):.1f} p95 {at(direct, 0.95):.1f}, "
-                f"endpoint p50 {at(through, 0.5):.1f} p95 {at(through, 0.95):.1f} p99 {at(through, 0.99):.1f} ms; "
-                f"added p50 {p50:.1f} (goal {P50_GOAL:.0f}), p95 {p95:.1f} (goal {P95_GOAL:.0f}); "
-                f"n = {len(through):,}; {load()}"
-            )
-            if name == "alone":
-                missed += (p50 > P50_GOAL) + (p95 > P95_GOAL)
+        processes = {"endpoint": found["endpoint"][1], **servers()}
+        print(cost(asker, options.seconds, COST_RATE, processes), flush=True)
+        if options.cost:
+            return 0
+        p50, p95 = added("alone", asker, bare, options.seconds)
+        missed = (p50 > P50_GOAL) + (p95 > P95_GOAL)
+        if options.pages:
+            with reading(found["web"][0], made["cookie"]):
+                for name, one in askers.items():
+                    added(f"asked of {name} while pages are read", one, bare, options.seconds)
         for clients in (1, 16, 32):
-            asker.idle.clear()
             passed, took = asyncio.run(closed_loop(asker, clients, options.seconds / 2))
             print(
                 f"{clients:2} clients: {passed:.0f} queries/s, "
@@ -266,6 +259,34 @@ def measure(made: dict[str, Any], engine: str, options: argparse.Namespace) -> i
         days = RequestDay.objects.values_list("asked", "kept", "lost")
         print(f"log: {RetrievalRequest.objects.count():,} rows; asked, kept, lost: {list(days)}")
     return 1 if missed else 0
+
+
+def added(what: str, asker: Asker, bare: Asker, seconds: float) -> tuple[float, float]:
+    """Milliseconds beyond the engine's own: of the middle and of the slowest 5 %. Both are asked in turn."""
+    direct: list[float] = []
+    through: list[float] = []
+    for _ in range(ROUNDS):
+        for side, asked in ((direct, bare), (through, asker)):
+            side += asyncio.run(open_loop(asked, seconds / ROUNDS))
+    p50, p95 = (at(through, share) - at(direct, share) for share in (0.5, 0.95))
+    print(
+        f"open loop {RATE}/s, {what}: engine p50 {at(direct, 0.5):.1f} p95 {at(direct, 0.95):.1f}, "
+        f"endpoint p50 {at(through, 0.5):.1f} p95 {at(through, 0.95):.1f} p99 {at(through, 0.99):.1f} ms; "
+        f"added p50 {p50:.1f} (goal {P50_GOAL:.0f}), p95 {p95:.1f} (goal {P95_GOAL:.0f}); "
+        f"n = {len(through):,}; {load()}",
+        flush=True,
+    )
+    return p50, p95
+
+
+def servers() -> dict[str, int]:
+    """The processes behind the site."""
+    from django.conf import settings
+    from redis import Redis
+
+    postmaster = settings.TRACE_HOME / "postgres" / "postmaster.pid"
+    redis = Redis.from_url(settings.REDIS_URL).info("server")["process_id"]
+    return {"postgres": int(postmaster.read_text().split()[0]), "redis": int(redis)}
 
 
 def engine_body(made: dict[str, Any]) -> dict[str, Any]:

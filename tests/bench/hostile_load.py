@@ -11,19 +11,16 @@ import json
 import os
 import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import nullcontext, suppress
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.bench.served import cookie_of, served
+
 HALF_OPEN, HOSTILE, KEYS = 32, 8, 12_000
 GOAL = 0.5  # seconds, of the slowest 5 %
 WAIT = 60.0
@@ -39,7 +36,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
     cookie = signed_in()
-    with running(options.url) as url:
+    given = {"web": (str(options.url).rstrip("/"), 0)}
+    with nullcontext(given) if options.url else served("web") as found:
+        url, _ = found["web"]
         ended = threading.Event()
         print(f"alone: {told(health(url, 3.0))}")
         answers: Counter[str] = Counter()
@@ -70,39 +69,10 @@ def signed_in() -> str:
 
     ensure_services()
     django.setup()
-    from django.conf import settings
-    from django.contrib.auth.models import User
     from django.core.management import call_command
-    from django.test import Client
 
     call_command("migrate", verbosity=0)
-    client = Client()
-    client.force_login(User.objects.get_or_create(username="hostile")[0])
-    name = settings.SESSION_COOKIE_NAME
-    return f"{name}={client.cookies[name].value}; csrftoken={CSRF}"
-
-
-@contextmanager
-def running(url: str | None) -> Iterator[str]:
-    if url:
-        yield url.rstrip("/")
-        return
-    from trace_site.dev.services import first_free_port
-    from trace_site.dev.supervisor import children, stop
-
-    port = first_free_port(0)
-    web = children(port, None)[0]
-    web.process = subprocess.Popen(web.command, cwd=ROOT)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        while True:
-            assert web.process.poll() is None, "the site did not start"
-            with suppress(OSError), urllib.request.urlopen(f"{url}/healthz", timeout=5):
-                break
-            time.sleep(0.1)
-        yield url
-    finally:
-        stop([web])
+    return f"{cookie_of('hostile')}; csrftoken={CSRF}"
 
 
 def health(url: str, seconds: float) -> list[float]:

@@ -1,13 +1,18 @@
 """The endpoint as a copilot meets it: who is given which tools, in every way of asking; what it costs; model swaps."""
 
 import json
+import threading
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rest_framework.exceptions import ValidationError
 
 from catalog.services import tool_block
 from evaluation.core.withholding import WITHHELD
 from evaluation.models import Calibration
-from evaluation.retrieval import retriever
+from evaluation.retrieval import api, retriever
 from evaluation.retrieval.lookups import versions_in
 from tests.evaluation.endpoint_home import (
     API,
@@ -23,6 +28,9 @@ from tests.evaluation.endpoint_home import (
     tools,
 )
 from tests.factories import crown, make_domain, make_rule
+from trace_site.lib.departure import Departure
+from trace_site.lib.errors import TraceError
+from trace_site.rest.schema import InputSerializer
 from training.registry.registry import export_dir
 
 __all__ = ["champion", "stub", "tools"]
@@ -103,16 +111,16 @@ def test_everything_withheld_is_said_to_be(user_with, champion, tools, stub):
 
 
 @pytest.mark.parametrize("mode", ["fast", "trace", "both"])
-def test_an_answer_takes_two_queries_however_many_tools_it_names(
+def test_an_answer_takes_one_query_however_many_tools_it_names(
     reader, champion, tools, django_assert_num_queries, mode
 ):
     make_rule(tools["Pay/GetPayslip"], tools["Pay/GetPaystub"], code="PAYSLIP_PERIOD")
     ask(reader, mode=mode)
     for k in (1, 3):
-        # the token with its owner and roles; the counters
-        with django_assert_num_queries(2):
+        # the token with its owner, their roles and the counters
+        with django_assert_num_queries(1):
             assert ask(reader, mode=mode, k=k).status_code == 200
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         assert ask_batch(reader, *[{"query": "a", "mode": mode}] * 9).status_code == 200
 
 
@@ -211,6 +219,31 @@ def test_a_connection_to_the_engine_stays_open_and_a_stale_one_costs_no_answer(r
     assert stub.connections > 2
 
 
+def test_who_leaves_within_an_answer_ends_the_question_and_is_not_asked_for_again(champion, stub):
+    stub.word = 0.05
+    departure, known = Departure(), retriever.Query("my payslip", "trace")
+    parts = retriever.retrieve_in_parts(known, departure=departure)
+    assert next(parts)[0] == "text" and stub.open == 1
+    departure.happen()
+    with pytest.raises(TraceError):
+        list(parts)
+    waited_until(lambda: stub.open == 0)
+    stub.think = 5.0
+    departure = Departure()
+    threading.Timer(0.2, departure.happen).start()
+    began = time.monotonic()
+    with pytest.raises(TraceError):
+        retriever.answer_of(retriever.Query("my payslip"), departure=departure)
+    assert time.monotonic() - began < 4 and len(stub.asked) == 2
+
+
+def waited_until(happened):
+    end = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_a_stream_tells_the_ranked_list_the_trace_and_the_whole_answer(user_with, champion):
     client = program(user_with("expert"))
     response = ask(client, mode="both", stream=True)
@@ -254,6 +287,30 @@ def test_a_batch_answers_each_in_its_place_and_says_which_failed(user_with, cham
     assert names(answers[0]["answer"]) == ["Pay/GetPaystub"] and answers[2]["answer"]["mode"] == "trace"
     for wrong in ([], [{"query": "a"}] * 65, [{"query": " "}], [{"query": "a", "stream": True}]):
         assert ask_batch(client, *wrong).status_code == 400
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1, 101),
+    st.sampled_from(
+        ["fast", "trace", "", " fast", "a", "a" * 61, "a" * 201, "a" * 4001, "1", "true", "\u00a0b"]
+    ),
+    st.lists(st.sampled_from(["pay.read", "", " b ", 1, None, "a" * 301]), max_size=3),
+    st.just(["p"] * 201),
+)
+
+
+@given(st.dictionaries(st.sampled_from([*api.PLAINLY, "other"]), VALUES, min_size=1))
+def test_what_is_plainly_right_is_read_as_its_fields_read_it(data):
+    def read(serializer):
+        try:
+            return dict(serializer.run_validation(data))
+        except ValidationError as error:
+            return error.detail
+
+    fields = type("Fields", (api.RetrieveInput,), {"to_internal_value": InputSerializer.to_internal_value})
+    assert read(api.RetrieveInput()) == read(fields())
 
 
 def test_every_request_of_a_batch_counts_towards_the_rate(user_with, champion, settings):

@@ -88,6 +88,17 @@ def storm(user_with, models):
     return Storm(told, {model.pk: tool for model, tool in models})
 
 
+def test_a_database_connection_that_has_gone_costs_no_answer(user_with, models):
+    client = program(user_with("expert"))
+    while ask(client).status_code != 200:
+        time.sleep(0.05)
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
+    other.close()
+    assert ask(client).status_code == 200
+
+
 def swapping(models, count, least):
     def swap():
         try:

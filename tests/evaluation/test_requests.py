@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
-from django.db import DatabaseError
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from evaluation.models import RequestDay, RequestLogPolicy, RetrievalRequest
@@ -112,7 +112,7 @@ def test_a_log_that_is_full_or_fails_changes_no_answer_and_says_what_it_lost(
     monkeypatch.setattr(log, "MOST_WAITING", 2)
     for _ in range(5):
         assert ask(client).status_code == 200
-    monkeypatch.setattr(log, "write", lambda rows: (_ for _ in ()).throw(DatabaseError("away")))
+    monkeypatch.setattr(log, "write", lambda rows: (_ for _ in ()).throw(OperationalError("away")))
     assert kept() == [] and len(requests.waiting) == 2  # they wait for the database
     monkeypatch.setattr(log, "scrub", lambda text: 1 / 0)
     assert ask(client).status_code == 200 and kept() == [] and not requests.waiting
@@ -120,6 +120,18 @@ def test_a_log_that_is_full_or_fails_changes_no_answer_and_says_what_it_lost(
     assert ask(client).status_code == 200 and len(kept()) == 1
     day = RequestDay.objects.get()
     assert (day.asked, day.kept, day.lost) == (7, 1, 6)
+
+
+def test_an_entry_that_the_database_refuses_is_lost_alone_and_the_log_goes_on(user_with, champion, keeping):
+    client = program(user_with("expert"))
+    for query in ("one", "two", "three"):
+        ask(client, query=query)
+    requests.waiting[1].owner = 10**12  # somebody who is there no more
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    assert [row.query for row in kept()] == ["one", "three"]
+    day = RequestDay.objects.get()
+    assert (day.asked, day.kept, day.lost) == (3, 2, 1)
 
 
 def test_a_thread_of_the_server_writes_what_waits(monkeypatch):

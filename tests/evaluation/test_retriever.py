@@ -40,7 +40,7 @@ def engine(settings, monkeypatch):
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     settings.ENGINE_URL = f"http://127.0.0.1:{server.server_address[1]}"
-    monkeypatch.setattr(retriever, "export_dir", lambda model: f"/models/{model.pk}")
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: f"/models/{model.pk}")
     yield answers, asked
     server.shutdown()
     server.server_close()
@@ -191,7 +191,7 @@ def test_loading_model_is_waited_for_only_with_patience(engine, champion, tools)
 
 
 def test_engine_that_is_away_is_named_with_a_remedy(champion, settings, monkeypatch, tmp_path):
-    monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/1")
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/1")
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     with pytest.raises(TraceError, match="the engine is not running. Start it with manage.py up"):
         retriever.retrieve(query="q")
@@ -254,7 +254,7 @@ def test_api_says_which_field_is_wrong(api, champion):
 
 
 def test_api_without_an_engine_is_503_with_retry_after(api, champion, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/1")
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/1")
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     answer = post(api)
     assert (answer.status_code, answer["Retry-After"], answer.json()["code"]) == (503, "1", "unavailable")
@@ -287,7 +287,7 @@ def test_api_refuses_a_wrong_method_in_words_every_renderer_writes(api):
 def exported(tmp_path, monkeypatch, *names):
     """An export that knows these tools."""
     (tmp_path / "trace.json").write_text(json.dumps({"tools": [{"name": name} for name in names]}))
-    monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["fast", "trace", "both"])

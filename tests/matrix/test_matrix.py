@@ -55,13 +55,13 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     def received(*args: Any, **kwargs: Any) -> tuple[int, str]:
         return 200, "thanks"
 
-    def answered(engine: Any, path: str, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
+    def answered(engine: Any, path: str, request: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
         one = {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}
         if path == "/batch":
             return {"model": request["model"], "answers": [one for _ in request["requests"]]}
         return {"fast": one, "trace": one} if request["mode"] == "both" else one
 
-    def written(engine: Any, path: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def written(engine: Any, path: str, request: dict[str, Any], *_: Any) -> Iterator[dict[str, Any]]:
         yield {"event": "done", **answered(engine, path, request)}
 
     monkeypatch.setattr(deliveries, "post", received)
@@ -69,7 +69,7 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     monkeypatch.setattr(services, "WRITE_SECONDS", 0)
     monkeypatch.setattr(retriever, "ask", answered)
     monkeypatch.setattr(retriever, "ask_in_lines", written)
-    monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}
     for who, user in w.people.items():

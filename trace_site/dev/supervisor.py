@@ -1,4 +1,4 @@
-"""Runs the processes of one installation: web, workers, beat and the retrieval engine.
+"""Runs the processes of one installation: web, endpoint, workers, beat and the retrieval engine.
 
 Each child is restarted when it dies, at once if it had lived for a while, else with a growing pause. It logs to
 TRACE_HOME/logs, and ends with this process: at once when that is killed (Linux), after finishing its step when it is
@@ -49,20 +49,25 @@ class Child:
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def children(port: int, engine_port: int | None, engine_token: str = "") -> list[Child]:
-    """What makes up a running installation on this machine."""
+def children(
+    port: int, engine_port: int | None, engine_token: str = "", endpoint_port: int | None = None
+) -> list[Child]:
+    """What makes up a running installation on this machine. The endpoint is the same site once more, for programs
+    alone, so that no page that is being made holds up their answers."""
     python = sys.executable
     celery = [python, "-m", "celery", "-A", "trace_site", "--quiet"]
     worker = [*celery, "worker", "--pool", "threads", "--without-mingle", "--without-gossip"]
     worker += ["--loglevel", "WARNING"]
-    web = [python, "-m", "granian", *SERVER, "--host", "127.0.0.1", "--port", str(port)]
+    serving = [python, "-m", "granian", *SERVER, "--host", "127.0.0.1", "--port"]
     schedule = str(services.home() / "beat-schedule")
     parts = [
-        Child("web", web),
+        Child("web", [*serving, str(port)]),
         Child("worker", [*worker, "-Q", "default", "-c", "2", "-n", "default@%h"]),
         Child("gpu-worker", [*worker, "-Q", "gpu", "-c", "1", "-n", "gpu@%h"]),
         Child("beat", [*celery, "beat", "-s", schedule, "--pidfile", "", "--loglevel", "WARNING"]),
     ]
+    if endpoint_port is not None:
+        parts.append(Child("endpoint", [*serving, str(endpoint_port)]))
     if engine_port is not None:
         engine = [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]
         engine += ["--root", str(store().on_this_machine)]
@@ -102,21 +107,23 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
             engine_port = services.first_free_port(0)
         else:
             echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
-    url = f"http://127.0.0.1:{port}"
-    write_atomic(folder / "up.json", json.dumps({"url": url}), private=True)
+    url, endpoint_port = f"http://127.0.0.1:{port}", services.first_free_port(port + 1)
+    endpoint = f"http://127.0.0.1:{endpoint_port}/api/v1/retrieve"
+    write_atomic(folder / "up.json", json.dumps({"url": url, "endpoint": endpoint}), private=True)
     engine = {"url": f"http://127.0.0.1:{engine_port}", "token": secrets.token_urlsafe(32)}
     if engine_port is not None:
         write_atomic(folder / "engine.json", json.dumps(engine), private=True)
     ending: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: ending.append(received))
-    parts = children(port, engine_port, engine["token"])
+    parts = children(port, engine_port, engine["token"], endpoint_port)
     try:
         for part in parts:
             _start(part, folder)
         _wait_for_site(url, parts, ending)
         if not ending:
             echo(f"serving at {url}   (Ctrl-C stops; logs in {folder / 'logs'})")
+            echo(f"programs ask at {endpoint}, or under the same path of the site")
         _watch(parts, folder, ending, echo)
     finally:
         echo("stopping ...")

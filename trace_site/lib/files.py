@@ -82,6 +82,8 @@ def deeper_than(most: int, value: Any) -> bool:
     """Whether objects and lists of a parsed JSON value lie more than `most` levels inside one another."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(most):
+        if not level:
+            return False
         inner = (item.values() if isinstance(item, dict) else item for item in level)
         level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
     return bool(level)

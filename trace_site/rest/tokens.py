@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
-from django.db import connection, models, transaction
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -27,6 +27,7 @@ from rest_framework.exceptions import AuthenticationFailed
 
 from trace_site.access import remember_roles
 from trace_site.audit import models as audit_models
+from trace_site.database import GENERATIONS, Generations
 from trace_site.lib.errors import TraceError
 
 SCOPES = {
@@ -65,6 +66,7 @@ class ApiToken(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True)
+    generations: Generations | None = None  # as of the query that found it for a call
 
     class Meta:
         app_label = "trace_site"
@@ -83,8 +85,9 @@ class ApiToken(models.Model):
     def is_over(self) -> bool:
         if self.expires_at <= timezone.now():
             return True
-        mark = self.owner.get_session_auth_hash()
-        return self.kind == self.Kind.PERSONAL and not constant_time_compare(self.password_mark, mark)
+        if self.kind == self.Kind.SERVICE:
+            return False
+        return not constant_time_compare(self.password_mark, self.owner.get_session_auth_hash())
 
     @property
     def holds(self) -> frozenset[str] | None:
@@ -121,29 +124,48 @@ class ApiTokenAuthentication(TokenAuthentication):
 
 @cache
 def _token_sql() -> tuple[str, list[str], list[str]]:
-    """(SQL, attributes of a token, of its owner), in the order of the columns; the last column is the owner's roles."""
+    """(SQL, attributes of a token, of its owner), in the order of the columns; the last two columns are the owner's
+    roles and the counters of what has changed."""
     of_token, of_owner = ApiToken._meta.concrete_fields, User._meta.concrete_fields
     columns = [*(f"t.{one.column}" for one in of_token), *(f"u.{one.column}" for one in of_owner)]
     sql = (
         f"SELECT {', '.join(columns)}, ARRAY(SELECT g.name FROM auth_group g "
-        "JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id) "
+        f"JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id), {GENERATIONS} "
         "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id WHERE t.digest = %s"
     )
     return sql, [one.attname for one in of_token], [one.attname for one in of_owner]
 
 
 def token_with_owner(digest: str) -> ApiToken | None:
-    """The token, its owner and the owner's roles in one query; the ORM would take longer to word it than Postgres to
-    answer it, with every call of the API."""
+    """The token, its owner, the owner's roles and `generations` in one query; the ORM would take longer to word it than
+    Postgres to answer it, with every call of the API."""
     sql, of_token, of_owner = _token_sql()
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [digest])
-        if (row := cursor.fetchone()) is None:
-            return None
-    token = ApiToken.from_db(connection.alias, of_token, row[: len(of_token)])
-    token.owner = User.from_db(connection.alias, of_owner, row[len(of_token) : -1])
-    remember_roles(token.owner, row[-1])
+    if (row := _first_row(sql, digest)) is None:
+        return None
+    *columns, roles, generations = row
+    token = ApiToken.from_db(DEFAULT_DB_ALIAS, of_token, columns[: len(of_token)])
+    token.owner = User.from_db(DEFAULT_DB_ALIAS, of_owner, columns[len(of_token) :])
+    token.generations = generations or {}
+    remember_roles(token.owner, roles)
     return token
+
+
+def _first_row(sql: str, *values: str) -> tuple[Any, ...] | None:
+    """Of the first query of a call, on a connection that is not asked before whether it still stands: where it does
+    not, the query is asked once more on a new one."""
+    here: Any = connections[DEFAULT_DB_ALIAS]
+    is_new = here.connection is None or here.in_atomic_block
+    here.health_check_done = True
+    try:
+        with here.cursor() as cursor:
+            cursor.execute(sql, values)
+            found: tuple[Any, ...] | None = cursor.fetchone()
+            return found
+    except (OperationalError, InterfaceError):
+        if is_new:
+            raise
+        here.close()
+        return _first_row(sql, *values)
 
 
 def holds_of(token: Any) -> frozenset[str] | None:

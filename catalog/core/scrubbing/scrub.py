@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from catalog.core.scrubbing.identities import (
@@ -54,6 +54,8 @@ def scrub(text: str, spare: Container[str] = ()) -> Scrubbed:
 
 def one_line(text: str) -> str:
     """Compatibility forms (full-width digits and the like) as plain ones, invisible characters out, blanks single."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
     plain = unicodedata.normalize("NFKC", text.translate(DASHES)).translate(DASHES)
     hidden = ("Cc", "Cf", "Cs", "Co")
     shown = (" " if one.isspace() else "" if unicodedata.category(one) in hidden else one for one in plain)
@@ -222,6 +224,7 @@ def _possessive(text: str, word: re.Match[str]) -> bool:
     return bool(after or POSSESSIVE.search(word.group()))
 
 
+@lru_cache(maxsize=4096)
 def _base(word: str) -> str:
     """A word as the lists hold it: lower case, no accents, no possessive."""
     plain = POSSESSIVE.sub("", word).casefold().translate(_PLAIN).replace("'", "").replace("’", "")
