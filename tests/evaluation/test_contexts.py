@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from evaluation.ml.contexts import Contexts, NamedContexts, Scores, Tree  # noqa: E402
+from evaluation.ml.graphs import WIDTH  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, write_base  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -74,17 +75,25 @@ def assert_scored_as_alone(
             held = held[len(asked) :]
 
 
+@pytest.mark.parametrize("fixed", [False, True], ids=["any shape", "shapes of a graph"])
 @pytest.mark.parametrize("shape", EACH_SHAPE)
-def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str) -> None:
+def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str, fixed: bool) -> None:
     folder = write_base(tmp_path / shape, shape)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rng = random.Random(1)
     start = [7, 8, 9]  # of every prompt but one, and longer than a sliding window in all
     prompts = [[*start, *(rng.randint(6, 200) for _ in range(length))] for length in (3, 90, 20, 5, 41, 12)]
     prompts.append([11, 12])
-    contexts = NamedContexts(model, 0, start)
+    contexts = NamedContexts(model, 0, start, fixed)
     assert_scored_as_alone(contexts, model, prompts, list(range(6, 60)))
     assert len(contexts) == 1, "only what every prompt begins with is left"
+    if contexts.graphs:
+        shapes = {sizes for sizes, _ in contexts.graphs.met}
+        assert all(
+            rows & (rows - 1) == tokens & (tokens - 1) == width % WIDTH == 0
+            for _, rows, tokens, width in shapes
+        )
+        assert shapes
 
 
 def test_log_probabilities_are_over_the_whole_vocabulary() -> None:
