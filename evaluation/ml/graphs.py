@@ -75,9 +75,10 @@ class Graphs:
         for mine, given in zip(tensors(own), tensors(step), strict=True):
             mine.copy_(given)
         graph.replay()
-        return self._left(len(step.ids), kept)
+        return self.left(len(step.ids), kept)
 
-    def _left(self, rows: int, kept: int) -> Tensor:
+    def left(self, rows: int, kept: int) -> Tensor:
+        """What the graph that was replayed last wrote: [rows, kept, vocabulary]."""
         assert self.logits is not None
         return self.logits[: rows * kept].unflatten(0, (rows, kept))
 
@@ -97,9 +98,9 @@ class Graphs:
         pool = next((known.pool() for known, _ in self.recorded.values()), None)
         # other threads may ask the device for memory meanwhile
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            self._left(len(own.ids), kept).copy_(self.forward(own, kept))
+            self.left(len(own.ids), kept).copy_(self.forward(own, kept))
         graph.replay()
-        apart = (self._left(len(own.ids), kept) - plain).abs().max()
+        apart = (self.left(len(own.ids), kept) - plain).abs().max()
         if not bool(apart <= CLOSE * plain.abs().max()):
             raise RuntimeError("a recorded step gives other logits.")
         self.recorded[key] = graph, own
