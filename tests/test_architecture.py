@@ -1,9 +1,15 @@
 """The house: who may import whom, and that the web process never loads torch."""
 
+import ast
 import os
 import subprocess
 import sys
+from functools import cache
+from pathlib import Path
 
+from django.core.management import call_command, get_commands, load_command_class
+
+from tests.bench import base_homes
 from tests.sources import APPS, ROOT, imports_of, modules
 
 # the rooms of an app, each importing only itself and those before it; "" is what lies in the app's own folder
@@ -153,3 +159,64 @@ print("HEAVY", sorted({m.split(".")[0] for m in sys.modules} & heavy))
 
 def test_there_is_no_drawer_for_odds_and_ends():
     assert [str(path) for path in modules() if path.stem in {"utils", "helpers", "common"}] == []
+
+
+BENCHES = sorted((ROOT / "tests" / "bench").glob("*.py"))
+
+
+@cache
+def names_in(module: str) -> frozenset[str] | None:
+    """What a module of this repository binds, and the modules of a package; None: there is no such module."""
+    place = ROOT.joinpath(*module.split("."))
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    names = {child.stem for child in place.iterdir()} if place.is_dir() else set()
+    if not path.is_file():
+        return frozenset(names) if place.is_dir() else None
+    for node in ast.parse(path.read_text()).body:
+        # a function binds its name, not what is in it
+        inside = [node] if isinstance(node, ast.FunctionDef | ast.ClassDef) else ast.walk(node)
+        for one in inside:
+            if isinstance(one, ast.FunctionDef | ast.ClassDef):
+                names.add(one.name)
+            elif isinstance(one, ast.Import | ast.ImportFrom):
+                names |= {alias.asname or alias.name.split(".")[0] for alias in one.names}
+            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                names.add(one.id)
+    return frozenset(names)
+
+
+def taken_by(path: Path) -> set[tuple[str, str]]:
+    """(module of this repository, a name that the file takes from it), as an import or as an attribute."""
+    found: set[tuple[str, str]] = set()
+    known: dict[str, str] = {}  # a module by the name it has in the file
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in {*ROOMS, "tests"}:
+            found |= {(str(node.module), alias.name) for alias in node.names}
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = known.get(node.value.id)
+            if module and names_in(module) is not None:
+                found.add((module, node.attr))
+    return found
+
+
+def test_every_name_that_a_benchmark_takes_from_the_product_or_another_benchmark_exists():
+    taken = {(path.name, *one) for path in BENCHES for one in taken_by(path)}
+    assert len(taken) > 300
+    assert [one for one in sorted(taken) if one[2] not in (names_in(one[1]) or ())] == []
+
+
+def test_every_command_that_a_benchmark_gives_exists_with_its_options():
+    known, called = get_commands(), set()
+    for path in BENCHES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(node, "func", None)
+            if isinstance(name, ast.Name) and name.id == call_command.__name__:
+                called |= {arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+    assert len(called) > 3
+    assert called - known.keys() == set()
+    for home in base_homes.HOMES.values():
+        for name, *given in home(Path("data"), quick=True):
+            load_command_class(known[name], name).create_parser("manage.py", name).parse_args(given)

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
+from evaluation.ml.graphs import Graphs
+
 Ids = Sequence[int]
 Numbers = npt.NDArray[np.float64]
 ROOM = 64  # columns by which the buffer grows
@@ -195,6 +197,7 @@ class Contexts:
         first, count = min(rows), max(rows) - min(rows) + 1
         most = max(len(tree.tokens) for tree in trees)
         width = max(one.length + len(tree.tokens) for one, tree in zip(contexts, trees, strict=True))
+        first, count, most, width = self._fixed(first, count, most, width)
         spare = self._size[1] - 1
         ids = np.full((count, most), self.pad_id, dtype=np.int64)
         positions = np.zeros((count, most), dtype=np.int64)
@@ -218,6 +221,10 @@ class Contexts:
                 seen[at, one.length + at] = True
         arrays = [torch.from_numpy(array).to(self.device) for array in (ids, positions, columns, mask)]
         return Step(first, arrays[0], arrays[1], arrays[2], arrays[3], width)
+
+    def _fixed(self, first: int, count: int, most: int, width: int) -> tuple[int, int, int, int]:
+        """The first row, rows, tokens and columns of a step, or those of the padded one that is made of it."""
+        return first, count, most, width
 
     def _forward(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
         """[tokens, vocabulary] logits after each token of each tree, one after the other."""
@@ -269,15 +276,29 @@ class Contexts:
 class NamedContexts(Contexts):
     """Any causal language model of transformers, through a cache that is our buffer."""
 
-    def __init__(self, model: Any, pad_id: int, prefix: Ids = ()) -> None:
-        """`prefix`: what every prompt begins with; it is read once."""
+    def __init__(self, model: Any, pad_id: int, prefix: Ids = (), fixed: bool | None = None) -> None:
+        """`prefix`: what every prompt begins with; it is read once. `fixed`: steps of few shapes; None: on a GPU."""
         super().__init__(model, pad_id)
+        fixed = self.device.type == "cuda" if fixed is None else fixed
+        self.graphs = Graphs(self._run) if fixed else None
         config = model.config.get_text_config()
         self.window = int(getattr(config, "sliding_window", None) or 0)
         self.kinds = set(getattr(config, "layer_types", None) or ())
         self.prefix, self.prefix_ids = None, list(prefix)
         if prefix:
             (self.prefix,), _ = self.admit([prefix])
+            if self.graphs:
+                self.graphs.first = 1
+
+    def _fixed(self, first: int, count: int, most: int, width: int) -> tuple[int, int, int, int]:
+        sizes = self.graphs.sizes(first, count, most, width) if self.graphs else None
+        return sizes or (first, count, most, width)
+
+    def _make_room(self, rows: int, columns: int) -> None:
+        before = self._size
+        super()._make_room(*(self.graphs.room(rows, columns) if self.graphs else (rows, columns)))
+        if self.graphs and self._size != before:
+            self.graphs.forget()
 
     def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
         rest = []
@@ -297,18 +318,23 @@ class NamedContexts(Contexts):
 
     def _logits(self, step: Step, contexts: Sequence[Context], sizes: Sequence[int]) -> Tensor:
         """After the last `sizes[i]` tokens of each context."""
-        output = self.model(
+        output = (self.graphs or self._run)(step, max(sizes))
+        width = output.shape[1]
+        return torch.cat(
+            [output[one.row - step.first, width - size :] for one, size in zip(contexts, sizes, strict=True)]
+        )
+
+    def _run(self, step: Step, kept: int) -> Tensor:
+        """[rows, kept, vocabulary] logits after the last tokens of each row."""
+        output: Tensor = self.model(
             input_ids=step.ids,
             attention_mask=self._masks(step),
             position_ids=step.positions,
             past_key_values=Buffered(self, step),
             use_cache=True,
-            logits_to_keep=max(sizes),
+            logits_to_keep=kept,
         ).logits
-        width = output.shape[1]
-        return torch.cat(
-            [output[one.row - step.first, width - size :] for one, size in zip(contexts, sizes, strict=True)]
-        )
+        return output
 
     def _masks(self, step: Step) -> Tensor | dict[str, Tensor]:
         """Additive, since not every attention takes another; one a kind of layer where a model has several."""

@@ -103,7 +103,8 @@ def fill_demo(quick: bool) -> None:
 
 
 def copy_snapshot(folder: Path, golden: bool) -> None:
-    from evaluation.results.scoring import grouping
+    from evaluation.coverage.selectors import definition_now
+    from evaluation.results.scoring import Grouping
     from synthesis.datasets.files import snapshot_dir
     from synthesis.models import Snapshot
 
@@ -111,8 +112,8 @@ def copy_snapshot(folder: Path, golden: bool) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(snapshot_dir(Snapshot.objects.latest("id")), partial)
     if golden:
-        groups, _, _ = grouping([row for path in TIERS.values() for row in rows_of(path)])
-        (partial / "groups.json").write_text(json.dumps(groups))
+        found = Grouping.of(definition_now(), [row for path in TIERS.values() for row in rows_of(path)])
+        (partial / "groups.json").write_text(json.dumps(found.groups))
     partial.rename(folder)
 
 

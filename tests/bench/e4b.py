@@ -1,7 +1,7 @@
 """A Gemma-4-E4B-shaped model of random weights, made where it runs, and sequences with the lengths of real records.
 
-In: a device, and whether only a toy is asked for. Out: the model as a trainee of the product (LoRA, tool rows beside
-frozen tables), its parameter counts, and examples drawn from a histogram of lengths.
+In: a device, and whether only a toy is asked for. Out: the model as it is served, or as a trainee of the product (LoRA,
+tool rows beside frozen tables), its parameter counts, and examples drawn from a histogram of lengths.
 """
 
 import json
@@ -64,9 +64,9 @@ class Sizes:
         return computed * body + heads * 2 * self.head
 
 
-def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
-    """The model in bf16 on a GPU (fp32 on a CPU), LoRA r=64, tool rows split off: the product's own calls."""
-    text, new = (TOY_TEXT, TOY_NEW) if toy else (TEXT, NEW)
+def shaped(where: torch.device, toy: bool) -> tuple[Any, int, int]:
+    """The model in bf16 on a GPU (fp32 on a CPU), with rows for the tool tokens; parameters of body and of head."""
+    text, new = rows(toy)
     config = Gemma4TextConfig(
         **(TOY if toy else SHAPE),
         vocab_size=text,
@@ -88,7 +88,18 @@ def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
     body = sum(
         w.numel() for n, w in model.named_parameters() if not embedded & set(n.split(".")) and w.ndim == 2
     )
-    head = model.get_output_embeddings().weight.numel()
+    return model, body, model.get_output_embeddings().weight.numel()
+
+
+def rows(toy: bool) -> tuple[int, int]:
+    """Tokens of text, and of tools behind them."""
+    return (TOY_TEXT, TOY_NEW) if toy else (TEXT, NEW)
+
+
+def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
+    """With LoRA r=64 and tool rows split off: the product's own calls."""
+    model, body, head = shaped(where, toy)
+    text, new = rows(toy)
     recipe = Recipe(
         base="random", embeddings="new_rows", lora=Lora(rank=4 if toy else 64, alpha=8 if toy else 128)
     )
@@ -97,8 +108,8 @@ def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
     snapshot: Any = SimpleNamespace(family_strings=lambda _: [])
     wrapped = with_lora(model, chat, snapshot, recipe).to(where)
     trained = {name: w.numel() for name, w in wrapped.named_parameters() if w.requires_grad}
-    rows = sum(count for name, count in trained.items() if name.endswith(".rows"))
-    return Trainee(wrapped, chat, 0, "", pocket=False), Sizes(body, sum(trained.values()) - rows, head, rows)
+    own = sum(count for name, count in trained.items() if name.endswith(".rows"))
+    return Trainee(wrapped, chat, 0, "", pocket=False), Sizes(body, sum(trained.values()) - own, head, own)
 
 
 def recipe(toy: bool) -> Recipe:
@@ -107,11 +118,11 @@ def recipe(toy: bool) -> Recipe:
 
 def examples(stage: str, count: int, stretch: float, longest: int, toy: bool) -> list[Example]:
     """Random ids; one supervised token in six is a tool's. Lengths follow the histogram times `stretch`."""
-    rows = json.loads(HISTOGRAM.read_text())[stage]
+    lengths = json.loads(HISTOGRAM.read_text())[stage]
     chance = random.Random(0)
-    text, new = (TOY_TEXT, TOY_NEW) if toy else (TEXT, NEW)
+    text, new = rows(toy)
     made = []
-    for length, supervised, _ in chance.choices(rows, weights=[row[2] for row in rows], k=count):
+    for length, supervised, _ in chance.choices(lengths, weights=[row[2] for row in lengths], k=count):
         total = min(longest, round(length * stretch))
         kept = min(total - 1, max(1, round(supervised / length * total)))
         mask = [0] * (total - kept) + [1] * kept

@@ -66,41 +66,53 @@ def print_pairs(ours: Callable[[], object], theirs: Callable[[], object], name: 
 # fast: exact search against beams
 
 
+def beams(
+    model: Any, prompts: torch.Tensor, root: trie.Node, depth: int, pad_id: int
+) -> list[list[list[int]]]:
+    """The tokens of the ten tools that transformers' beam search finds for each prompt, prompts being equally long."""
+    size = prompts.shape[1]
+
+    def allowed(_: int, ids: torch.Tensor) -> list[int]:
+        node = root
+        for token in ids[size:].tolist():
+            if token not in node.children:
+                return [pad_id]
+            node = node.children[token]
+        return list(node.children) or [pad_id]
+
+    written = model.generate(
+        prompts,
+        attention_mask=torch.ones_like(prompts),
+        num_beams=WIDTH,
+        num_return_sequences=WIDTH,
+        max_new_tokens=depth,
+        prefix_allowed_tokens_fn=allowed,
+        do_sample=False,
+        eos_token_id=None,
+    )
+    found: list[list[list[int]]] = written[:, size:].unflatten(0, (len(prompts), WIDTH)).tolist()
+    return found
+
+
 def fast(args: argparse.Namespace) -> None:
     engine = open_engine(args.export, THREADS)
     export, items = engine.export, requests(args.requests)
     chat = export.chat
     lead = [*chat.empty_ids, *chat.list_open_ids]
 
-    def beams() -> list[list[str]]:
+    names = {tuple(tool["ids"]): tool["name"] for tool in export.spec["tools"]}
+    depth = len(export.spec["tools"][0]["ids"])
+
+    def by_beams() -> list[list[str]]:
         found = []
         for item in items:
             prompt = torch.tensor([[*engine.query_ids(item), *lead]])
-            size = prompt.shape[1]
-
-            def allowed(_: int, ids: torch.Tensor, size: int = size) -> list[int]:
-                node = export.root
-                for token in ids[size:].tolist():
-                    if token not in node.children:
-                        return [chat.pad_id]
-                    node = node.children[token]
-                return list(node.children) or [chat.pad_id]
-
-            written = export.model.generate(
-                prompt,
-                num_beams=WIDTH,
-                num_return_sequences=WIDTH,
-                max_new_tokens=len(export.spec["tools"][0]["ids"]),
-                prefix_allowed_tokens_fn=allowed,
-                do_sample=False,
-                eos_token_id=None,
-            )
-            tools = {tuple(tool["ids"]): tool["name"] for tool in export.spec["tools"]}
-            found.append([tools.get(tuple(row[size:].tolist()), "?") for row in written])
+            (written,) = beams(export.model, prompt, export.root, depth, chat.pad_id)
+            found.append([names.get(tuple(ids), "?") for ids in written])
         return found
 
     ours = [predicted(engine, [item], "fast")[item["id"]]["tools"] for item in items]
-    theirs = beams()
+    theirs = by_beams()
     same = sum(a == b for a, b in zip(ours, theirs, strict=True))
     print(
         f"{len(export.names):,} tools, format {export.spec['format']}, {len(items)} requests one by one;",
@@ -109,7 +121,7 @@ def fast(args: argparse.Namespace) -> None:
     print(f"beams found the exact top {WIDTH} of {same}")
     print_pairs(
         lambda: [predicted(engine, [item], "fast") for item in items],
-        beams,
+        by_beams,
         "fast against 10 beams",
         args.pairs,
     )

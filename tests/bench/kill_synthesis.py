@@ -53,12 +53,15 @@ def main() -> int:
 
 
 def kill_runs(server: object, runs: int, draw: random.Random) -> int:
+    from django.core.management import call_command
+
+    import tests.conftest  # noqa: F401 - emptying a database with frozen tables
     from tests.synthesis.killing import kill_and_resume, moment_around_half
     from tests.synthesis.rows import make_book
 
-    make_book()
     in_flight = resent = bad = 0
     for number in range(1, runs + 1):
+        make_book()
         moment = moment_around_half(draw)
         found = kill_and_resume(server, [moment], seed=number)
         in_flight, resent, bad = (
@@ -67,16 +70,9 @@ def kill_runs(server: object, runs: int, draw: random.Random) -> int:
             bad + bool(found.problems),
         )
         print(f"{number:>3}  killed at request {moment:>3}  {found}", flush=True)
-        forget()
+        call_command("flush", verbosity=0, interactive=False)
     print(f"{runs} kills: {in_flight} calls in flight, {resent} sent again, {bad} runs with a problem")
     return int(bad > 0)
-
-
-def forget() -> None:
-    from synthesis.models import Attempt, ModelCall, ModelReply, Sample, SynthesisRun
-
-    for model in (Attempt, Sample, ModelReply, ModelCall, SynthesisRun):
-        model.objects.all().delete()
 
 
 if __name__ == "__main__":

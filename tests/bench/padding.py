@@ -51,9 +51,7 @@ def lengths_of(snapshot: Snapshot, recipe: Recipe) -> list[list[int]]:
     own = words if recipe.base == POCKET else None
     chat = Chat(tokenizer, "pocket", recipe.max_prompt_tokens, encoder_words=own)
     stages = [stage1_records(snapshot, recipe)]
-    stages += [
-        stage2_records(snapshot, recipe.with_cell(retrieval=step)) for step in passes(recipe.retrieval)
-    ]
+    stages += [stage2_records(snapshot, recipe.with_cell(retrieval=step)) for step in passes(recipe)]
     return [[len(e.ids) for e in encode(records, chat, recipe.max_seq_len)[0]] for records in stages]
 
 

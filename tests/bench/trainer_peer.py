@@ -23,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[2]
 RATE = 2e-4
@@ -34,7 +35,9 @@ SAME_LOSS = (
 )
 PATIENCE = 1800  # seconds a child may take
 HELD = 96  # records the final loss is read on, not trained on
-TRAINER = {  # documented ways to make the Trainer faster, on top of what the docstring names
+TRAINER: dict[
+    str, dict[str, Any]
+] = {  # documented ways to make the Trainer faster, on top of what the docstring names
     "plain": {},
     "pad 8": {"pad": 8},
     "worker": {"dataloader_num_workers": 1, "dataloader_persistent_workers": True},
@@ -92,7 +95,7 @@ def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
     recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
     recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, tool_weight=1.0))
     stage = replace(recipe.stage2, lr=RATE, encoder_lr=RATE, rows_lr=RATE, writer_lr=0.0, epochs=1.0)
-    stage = replace(stage, max_steps=0, max_seconds=0.0)
+    stage = replace(stage, min_steps=0, max_steps=0, max_seconds=0.0)  # one epoch, as the Trainer
     snapshot = load_snapshot(asked.snapshot)
     trainee = build(recipe, snapshot)
     examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
@@ -122,16 +125,18 @@ def final_loss(trainee: Any, held: list[Any], recipe: Any) -> float:
 def ours(trainee: Any, examples: list[Any], stage: Any, recipe: Any, clock: Clock) -> None:
     from training.core.rundir import RunDir
     from training.ml import loop
-
-    plain = loop.train_step
+    from training.ml.step import train_step
 
     def timed(trainer: Any, chosen: list[Any]) -> Any:
-        norm = plain(trainer, chosen)
+        norm = train_step(trainer, chosen)
         clock.step(sum(len(example.ids) for example in chosen))
         return norm
 
-    loop.train_step = timed
-    with tempfile.TemporaryDirectory() as folder, RunDir(Path(folder)).locked() as run:
+    with (
+        patch.object(loop, "train_step", timed),
+        tempfile.TemporaryDirectory() as folder,
+        RunDir(Path(folder)).locked() as run,
+    ):
         loop.fit(trainee, examples, stage, recipe, run, "stage2", lambda *_: None)
 
 
@@ -150,13 +155,13 @@ def trainer(
     from torch.nn import functional
     from torch.utils.data import DataLoader, Dataset
 
-    from training.ml.bases.model import peak
     from training.ml.data import epoch_batches
+    from training.ml.optimizer import peak
 
-    for name, weight in trainee.model.named_parameters():
-        weight.requires_grad_(bool(peak(trainee, name, stage)))
+    for name, weight in trainee.model.named_parameters():  # what ours trains
+        weight.requires_grad_(weight.requires_grad and peak(trainee, name, stage) > 0)
 
-    class Rows(Dataset):
+    class Rows(Dataset[dict[str, Any]]):
         def __len__(self) -> int:
             return len(examples)
 

@@ -1,8 +1,10 @@
 """Contexts that join, leave, branch and grow together score what each of them scores in a forward of its own."""
 
 import random
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from evaluation.ml.contexts import Contexts, NamedContexts, Scores, Tree  # noqa: E402
+from evaluation.ml.graphs import AGAIN, WIDTH  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, write_base  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -74,17 +77,65 @@ def assert_scored_as_alone(
             held = held[len(asked) :]
 
 
+@pytest.mark.parametrize("fixed", [False, True], ids=["any shape", "shapes of a graph"])
 @pytest.mark.parametrize("shape", EACH_SHAPE)
-def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str) -> None:
+def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str, fixed: bool) -> None:
     folder = write_base(tmp_path / shape, shape)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rng = random.Random(1)
     start = [7, 8, 9]  # of every prompt but one, and longer than a sliding window in all
     prompts = [[*start, *(rng.randint(6, 200) for _ in range(length))] for length in (3, 90, 20, 5, 41, 12)]
     prompts.append([11, 12])
-    contexts = NamedContexts(model, 0, start)
+    contexts = NamedContexts(model, 0, start, fixed)
     assert_scored_as_alone(contexts, model, prompts, list(range(6, 60)))
     assert len(contexts) == 1, "only what every prompt begins with is left"
+    if contexts.graphs:
+        shapes = {sizes for sizes, _ in contexts.graphs.met}
+        assert all(
+            rows & (rows - 1) == tokens & (tokens - 1) == width % WIDTH == 0
+            for _, rows, tokens, width in shapes
+        )
+        assert shapes
+
+
+def test_a_recorded_step_reads_its_tensors_anew_each_time(tmp_path: Path, monkeypatch: Any) -> None:
+    """On a CPU; a replay computes once more what was computed while it was recorded, on the same tensors."""
+    model = AutoModelForCausalLM.from_pretrained(write_base(tmp_path, "gemma4"), dtype=torch.float32).eval()
+    contexts = NamedContexts(model, 0, fixed=True)
+    own: Any = contexts.graphs
+    plain, open_graphs, replays = own.forward, [], []
+
+    @contextmanager
+    def recording(graph: Any, **_: Any) -> Any:
+        open_graphs.append(graph)
+        yield
+        open_graphs.pop()
+
+    def forward(step: Any, kept: int) -> Any:
+        def again() -> None:
+            replays.append(step)
+            own.left(len(step.ids), kept).copy_(plain(step, kept))
+
+        if open_graphs:
+            open_graphs[0].replay = again
+        return plain(step, kept)
+
+    for name, fake in (("graph", recording), ("stream", nullcontext), ("CUDAGraph", Mock)):
+        monkeypatch.setattr(torch.cuda, name, fake)
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, Mock())
+    own.forward, own.works = forward, True
+    written = [[7, 8, 9], [11] * 30, [12, 13]]
+    asked, _ = contexts.admit(written)
+    for at in range(AGAIN + 4):
+        tokens = [[20 + at], [40 + at], [60 + at]]
+        scores = contexts.feed(asked, tokens)
+        written = [[*ids, *more] for ids, more in zip(written, tokens, strict=True)]
+        for place, ids in enumerate(written):
+            torch.testing.assert_close(scores.logits[place], alone(model, ids), atol=NEAR, rtol=0)
+    assert own.works and len(own.recorded) == 1 and len(replays) == 1 + 5, (
+        "once to be checked, then in each step"
+    )
 
 
 def test_log_probabilities_are_over_the_whole_vocabulary() -> None:
