@@ -17,7 +17,7 @@ from django.core.signals import request_finished
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.urls import get_resolver, path
 
-from trace_site import asgi
+from trace_site import asgi, limits
 from trace_site.dev.services import first_free_port
 from trace_site.dev.supervisor import children
 from trace_site.impact import routes_named
@@ -93,9 +93,11 @@ urlpatterns = [
 def site(settings):
     ran.clear(), made.clear(), gate.clear()
     settings.ROOT_URLCONF, settings.MIDDLEWARE = __name__, []
+    limits._route.cache_clear()
     site = asgi.Site()
     yield site
     gate.set()
+    limits._route.cache_clear()
     for lane in site.lanes.values():
         lane.shutdown()
 

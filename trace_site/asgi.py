@@ -15,7 +15,6 @@ from asyncio import Task
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import IO, Any, TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
@@ -27,7 +26,7 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.http import HttpResponseBase
-from django.urls import Resolver404, resolve, set_script_prefix
+from django.urls import set_script_prefix
 from django.utils.module_loading import import_string
 
 from trace_site.dev.supervisor import die_with_parent
@@ -35,7 +34,7 @@ from trace_site.impact import routes_named
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
-from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, too_large
+from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, route_of, too_large
 
 BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
 SLOWEST = 200_000
@@ -168,12 +167,14 @@ def lane_of(path: str) -> str:
     `program_views` are asked by programs, many at once."""
     if path == f"/{HEALTH}":
         return HEALTH
-    with suppress(Resolver404):
-        route = resolve(path).view_name
-        for lane, said in ((LONG, "long_views"), (PROGRAMS, "program_views")):
-            if route in routes_named(said):
-                return lane
-    return PAGES
+    route = route_of(path)
+    return (
+        LONG
+        if route in routes_named("long_views")
+        else PROGRAMS
+        if route in routes_named("program_views")
+        else PAGES
+    )
 
 
 def most_taken(scope: dict[str, Any]) -> tuple[int, TraceError]:

@@ -4,7 +4,7 @@ The sizes of single fields stand with the fields; a list or a text without one f
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -23,6 +23,7 @@ RULES_FILE = 5_000_000
 QUERIES_FILE = 1_000_000
 AT_ONCE = 500_000_000  # of all bodies beyond BODY that lie here at one time
 AROUND_A_FILE = 100_000  # the other fields of its form and what divides them
+LONGEST_KEPT = 500  # characters of a path: strangers choose it
 IN_MEMORY = RULES_FILE + AROUND_A_FILE  # what is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
@@ -33,10 +34,20 @@ def larger_bodies() -> dict[str, int]:
 
 
 def most_bytes(path: str) -> int:
+    return larger_bodies().get(route_of(path), BODY)
+
+
+def route_of(path: str) -> str:
+    """The name of an address; empty where nothing of ours answers."""
+    return _route(path) if len(path) <= LONGEST_KEPT else _route.__wrapped__(path)
+
+
+@lru_cache(maxsize=4096)
+def _route(path: str) -> str:
     try:
-        return larger_bodies().get(resolve(path).view_name, BODY)
+        return resolve(path).view_name
     except Resolver404:
-        return BODY
+        return ""
 
 
 def file_at_most(most: int, hint: str) -> Callable[[Any], None]:

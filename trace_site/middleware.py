@@ -3,8 +3,6 @@
 import re
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -13,14 +11,14 @@ from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.shortcuts import redirect, render, resolve_url
-from django.urls import Resolver404, resolve
+from django.urls import resolve
 
 from trace_site.access import SAFE, may, needed, refusal, roles_of, wants_json
 from trace_site.audit_context import acting, identified_later
 from trace_site.database import frozen_error
 from trace_site.impact import routes_named
 from trace_site.lib.errors import TraceError, status_of
-from trace_site.limits import refuse_large
+from trace_site.limits import refuse_large, route_of
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
@@ -110,12 +108,11 @@ def short_way(get_response: Handler) -> Handler:
     direct = private_and_own_scripts(refuse_large(audit_source(answered)))
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if request.method == "POST" and request.META.get("HTTP_AUTHORIZATION", "").startswith("Token "):
-            with suppress(Resolver404):
-                request.resolver_match = resolve(request.path_info)
-        found = request.resolver_match
-        is_of_program = found is not None and found.view_name in routes_named("program_views")
-        return direct(request) if is_of_program else get_response(request)
+        is_by_token = request.META.get("HTTP_AUTHORIZATION", "").startswith("Token ")
+        if not (is_by_token and route_of(request.path_info) in routes_named("program_views")):
+            return get_response(request)
+        request.resolver_match = resolve(request.path_info)
+        return direct(request)
 
     return middleware
 
@@ -201,19 +198,11 @@ CLASS = re.compile(rb'\sclass="([^"]*)"')
 
 def _shown(link: re.Match[bytes], user: Any) -> bytes:
     before, path, after, words = link.groups()
-    route = _route(re.sub(r"[0-9]+", "0", path.decode()))
+    # every number is taken for the same one, so what is left are the names of tools
+    route = route_of(re.sub(r"[0-9]+", "0", path.decode()))
     if not route or may(user, route):
         return link[0]
     kind = CLASS.search(before + after)
     if kind and b"button" in kind[1].split():
         return b""
     return b'<span class="%s">%s</span>' % (kind[1], words) if kind else words
-
-
-@lru_cache(maxsize=4096)  # every number is taken for the same one, so what is left are the names of tools
-def _route(path: str) -> str:
-    """The name of an address; empty where nothing of ours answers."""
-    try:
-        return resolve(path).view_name
-    except Resolver404:
-        return ""

@@ -33,7 +33,7 @@ MOST_WAITING = (
     5000  # entries in memory; at 100 requests a second the database may be away for most of a minute
 )
 MOST_AT_ONCE = 200
-WRITE_SECONDS = 0.5  # how often what waits is written
+WRITE_SECONDS = 1.0  # how often what waits is written
 LONGEST_CALLER = 200
 ANSWERED = "answered"
 Row = dict[str, Any]
