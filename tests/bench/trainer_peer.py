@@ -3,8 +3,8 @@
     python -m tests.bench.trainer_peer --snapshot DIR [--recipe FILE] [--pairs 5] [--records 1600]
 
 DIR is a frozen dataset. Both sides are child processes that train the same fresh pocket model on the same records for
-one epoch: same batch size, bf16 autocast, two threads, fused AdamW, cosine, no dropout, one rate for all that moves and
-every position counted once (the Trainer has none of our rates and weights).
+one epoch: same batch size, bf16 autocast where the processor multiplies it itself, two threads, fused AdamW, cosine, no
+dropout, one rate for all that moves and every position counted once (the Trainer has none of our rates and weights).
 First every setting of the Trainer is tried once and the best is kept; then both sides run in turns. The first steps
 are dropped. After the same tokens our loss on held-out records must not be higher than the Trainer's, and must equal
 that of a Trainer given our batches in our order: its own length groups run from long to short within 50 batches, so
@@ -155,6 +155,7 @@ def trainer(
     from torch.nn import functional
     from torch.utils.data import DataLoader, Dataset
 
+    from catalog.ml.encoder import native_bf16
     from training.ml.data import epoch_batches
     from training.ml.optimizer import peak
 
@@ -206,7 +207,7 @@ def trainer(
         arguments = transformers.TrainingArguments(
             output_dir=folder,
             use_cpu=True,
-            bf16=True,
+            bf16=recipe.bf16 and native_bf16("cpu"),  # as ours: emulated, it takes many times as long
             optim="adamw_torch_fused",
             train_sampling_strategy="group_by_length",
             per_device_train_batch_size=stage.batch_size,
