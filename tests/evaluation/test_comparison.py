@@ -165,7 +165,7 @@ def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_pa
     measured(new, of, 1.0, "trace")
     client = client_as("product_manager")
     page = client.get(f"/evaluation/of-model/{new.pk}/beside/").content.decode()
-    for words in ("+1.000", "1.000 to 1.000", "better", "3.0", "against 2.0", "1000 draws, seed 0"):
+    for words in ("+1.000 to +1.000", "better", "3.0", "against 2.0", "1000 draws, seed 0"):
         assert words in page
     assert client.get(f"/evaluation/of-run/{new.run_id}/beside/").content.decode() == page
     assert client.get(f"/evaluation/of-run/{make_run().pk}/beside/").content == b""
