@@ -9,8 +9,8 @@
     python -m tests.bench.engine bootstrap            confidence intervals against lm-evaluation-harness's way
     python -m tests.bench.engine port EXPORT [TREE]   1, 8 and 16 clients of the port; TREE: another checkout
 
-EXPORT is the folder of a model. Requests: tests/bench/dev_requests.jsonl, which no benchmark holds. Every line states
-what it is of; the first one states the machine.
+EXPORT is the folder of a model. Requests: tests/bench/dev_requests.jsonl, which no benchmark holds and no rule is
+about, or `--file`. Every line states what it is of; the first one states the machine.
 """
 
 import argparse
@@ -48,8 +48,8 @@ WIDTH = 10
 Item = dict[str, Any]
 
 
-def requests(count: int) -> list[Item]:
-    rows = [json.loads(line) for line in REQUESTS.read_text().splitlines()]
+def requests(count: int, path: Path = REQUESTS) -> list[Item]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
     return [{"id": str(at), "query": row["query"]} for at, row in enumerate(rows[:count])]
 
 
@@ -219,7 +219,7 @@ def select(args: argparse.Namespace) -> None:
 
 def guesses(args: argparse.Namespace) -> None:
     engine = open_engine(args.export, THREADS)
-    items = requests(args.requests)
+    items = requests(args.requests, args.file)
     without = Engine(dataclasses.replace(engine.export))
     without.export.__dict__["drafts"] = Drafts()
     plain, guessed = predicted(without, items, "trace"), predicted(engine, items, "trace")
@@ -400,6 +400,9 @@ def main() -> None:
             command.add_argument("--seconds", type=float, default=10.0)
         if name == "guesses":
             command.add_argument("--codes", default="", help="codes of rules, by which traces are told apart")
+            command.add_argument(
+                "--file", type=Path, default=REQUESTS, help="other requests, lines of {query}"
+            )
         command.add_argument("--pairs", type=int, default=7)
         command.add_argument("--requests", type=int, default=20)
         command.set_defaults(run=run)
