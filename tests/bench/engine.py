@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import LogitsProcessor, PrefixConstrainedLogitsProcessor
+from transformers import DynamicCache, LogitsProcessor, PrefixConstrainedLogitsProcessor
 
 from evaluation.core.stats import bootstrap_table
 from evaluation.ml import trie
@@ -89,6 +89,7 @@ def beams(
         prefix_allowed_tokens_fn=allowed,
         do_sample=False,
         eos_token_id=None,
+        past_key_values=DynamicCache(),  # the one made from the config has no place for the pocket model's mean
     )
     found: list[list[list[int]]] = written[:, size:].unflatten(0, (len(prompts), WIDTH)).tolist()
     return found
