@@ -170,7 +170,11 @@ def test_pages_say_how_many_questions_of_a_probe_do_not_count_and_why(client_as)
     )
     client = client_as("reviewer")
     page = client.get("/evaluation/").content.decode()
-    assert page.count("n 4<") == 2 and "n 7<" not in page and "Questions about these tools count for no model" in page
+    assert (
+        page.count("n 4<") == 2
+        and "n 7<" not in page
+        and "Questions about these tools count for no model" in page
+    )
     assert "3 of 7 questions: about tools that Stage 1 may learn letters on" in (
         client.get(f"/evaluation/{made.pk}/").content.decode()
     )

@@ -53,7 +53,7 @@ class Evidence:
 
 
 def evidence(candidate: Model, champion: Model | None, measured: Collection[int]) -> Evidence:
-    """Of the evaluations `measured`; six queries, however much was asked, and one more where rules changed."""
+    """Of the evaluations `measured`; at most six queries, however much was asked, and one more where rules changed."""
     found = Evidence()
     benchmarks = gated_benchmarks()
     made = Evaluation.objects.filter(pk__in=measured, benchmark__in=benchmarks, metrics__isnull=False)

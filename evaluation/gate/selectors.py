@@ -97,7 +97,7 @@ def changes(report: GateReport) -> tuple[str, ...]:
     said = [f"Worse: {slice_words(row)}." for row in failed[:NAMED]]
     if len(failed) > NAMED:
         more = len(failed) - NAMED
-        said.append(f"Worse on {more} more slice{'' if more == 1 else 's'}.")
+        said.append(f"Worse on {more} slice{'' if more == 1 else 's'} more.")
     opponent = CHAMPION if report.champion_id else EMBEDDING
     whole: dict[tuple[str, str], GateRow] = {}  # the first metric of each benchmark and decoding
     for row in found.rows:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from evaluation.core import gate
 from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
-from evaluation.gate.selectors import KIND, groups_moved, headline, newest_report, outdated, reports
+from evaluation.gate.selectors import KIND, groups_moved, headline, outdated, reports
 from evaluation.gate.services import gate_request
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -85,7 +85,8 @@ def gate_of_model(request: HttpRequest, pk: int) -> HttpResponse:
     made = list(reports().filter(candidate=model).defer("report")[:LISTED])
     moves = AliasMove.objects.filter(gate__report__in=[one.pk for one in made]).select_related("actor")
     champion = current_aliases().get("champion")
-    newest = newest_report(pk, champion.pk if champion else None)
+    against = champion.pk if champion else None
+    newest = next((one for one in made if one.champion_id == against), None)
     context: dict[str, Any] = {
         "model": model,
         "champion": champion,

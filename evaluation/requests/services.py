@@ -28,7 +28,6 @@ from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.rest.tokens import service_token_of
 
-ROW = 1  # of the policy
 MOST_DAYS = 3650
 AT_ONCE = 5000  # rows of one delete
 
@@ -41,7 +40,9 @@ def policy_change(*, share: float, keeps_texts: bool, days: int, actor: Any) -> 
     if not 1 <= days <= MOST_DAYS:
         raise TraceError(f"must lie in 1..{MOST_DAYS}.", code="bad_input", where="days")
     detail = {"share": share, "keeps_texts": keeps_texts, "days": days}
-    kept, _ = RequestLogPolicy.objects.update_or_create(pk=ROW, defaults={**detail, "changed_by": actor})
+    kept = policy()
+    kept.share, kept.keeps_texts, kept.days, kept.changed_by = share, keeps_texts, days, actor
+    kept.save()
     audit_models.record(actor=actor, action="request_log.changed", obj=kept, detail=detail)
     return kept
 
@@ -78,11 +79,19 @@ def requests_erase(*, actor: Any, owner: str = "", caller: str = "") -> int:
     with transaction.atomic():
         gone = _deleted(rows)
         by = "both" if user and caller else "owner" if user else "caller"
-        about = user or RequestLogPolicy.objects.get_or_create(pk=ROW)[0]
+        about = user or policy_row()
         audit_models.record(
             actor=actor, action="requests.erased", obj=about, detail={"requests": gone, "by": by}
         )
     return gone
+
+
+def policy_row() -> RequestLogPolicy:
+    """The stored policy, made with the defaults where there is none."""
+    kept = policy()
+    if kept.pk is None:
+        kept.save()
+    return kept
 
 
 @transaction.atomic
