@@ -122,10 +122,11 @@ def results(request: HttpRequest) -> HttpResponse:
         **taught_context(domain),
         "groups_standing": groups_standing(),
         "probes": probes,
+        "guessing": [selectors.guessing(shown, probe, domain) for probe in probes],
         "aliases": alias_names(registry.current_aliases()),
         "mixed": selectors.mixed_backends(shown),
         "has_pocket": any(row.model and row.model.run.base == "pocket" for row in rows),
-        "running": selectors.evaluations().filter(metrics=None, job__isnull=False)[:5],
+        "running": selectors.evaluations().filter(metrics__isnull=True, job__isnull=False)[:5],
     }
     return render(request, "evaluation/results.html", context)
 

@@ -101,7 +101,7 @@ def test_grid_of_probes_stands_beside_guessing(client):
     expert(model, 0.5)
     page = client.get("/evaluation/grid/", {"table": "probes"})
     assert page.context["sections"][0].rows[0].cells[0].value["mean"] == 0.5
-    assert page.context["guessing"] == [0.25]
+    assert page.context["guessing"] == [{"mean": 0.25, "n": 9}]
 
 
 def test_reports_need_the_same_queries_for_two_models_and_for_ten(
@@ -347,6 +347,24 @@ def test_counts_of_flips_lead_to_their_lists_and_lengths_stand_beside(client, tw
     assert f"?a={a.pk}&amp;b={b.pk}&amp;by=recall%40gen&amp;flip=b#flips" in text
     assert (page.context["length_a"], page.context["length_b"]) == (1.0, 1.25)
     assert "a says so." in text and "b says so." in text
+
+
+def test_a_few_queries_show_neither_to_be_better_whichever_page_compares_them(client, two, tools):
+    """Of one query the interval has no width: only a number of queries that differ can tell."""
+    a, b = two
+    page = client.get("/evaluation/compare/", {"a": a.pk, "b": b.pk, "group": "covered"})
+    one = make_evaluation((tools[0], RIGHT), model=make_model())
+    other = make_evaluation((tools[0], WRONG), model=make_model(), benchmark=one.benchmark)
+    single = client.get("/evaluation/compare/", {"a": one.pk, "b": other.pk})
+    for shown, n in ((page, 2), (single, 1)):
+        text = shown.content.decode()
+        assert shown.context["n"] == n and "cannot tell" in text and "is better<" not in text
+    many = [(tools[0], RIGHT)] * 6
+    sure = make_evaluation(*many, model=make_model())
+    never = make_evaluation(*[(tools[0], WRONG)] * 6, model=make_model(), benchmark=sure.benchmark)
+    assert (
+        "A is better<" in client.get("/evaluation/compare/", {"a": sure.pk, "b": never.pk}).content.decode()
+    )
 
 
 def test_any_two_models_are_compared_on_all_they_share(client, two):

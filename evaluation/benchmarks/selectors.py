@@ -76,6 +76,15 @@ def retrieval_benchmarks(tests: Iterable[Benchmark]) -> list[Benchmark]:
     return sorted(found, key=lambda test: TIERS.index(test.tier))
 
 
+def guessing(shown: Iterable[Evaluation], probe: Benchmark, domain: str = ALL) -> dict[str, Any]:
+    """{"mean", "n"}: the chance on the questions that the shown evaluations of a probe count, which are not all of its
+    own; empty where none has any."""
+    found = next(
+        (slices(of)[domain] for of in shown if of.benchmark_id == probe.pk and domain in slices(of)), None
+    )
+    return {"mean": found["random"], "n": found["n"]} if found else {}
+
+
 def model_name(model: Model | None) -> str:
     """How a row is called: the cell as the paper writes it, untrained base and Stage 1 by name."""
     if model is None:

@@ -47,10 +47,14 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """By the 95 % interval, and only where enough queries differ for a sign test to tell at all."""
-        if self.differ < FEWEST or self.low <= 0 <= self.high:
-            return CANNOT_TELL
-        return BETTER if self.low > 0 else WORSE
+        return verdict_of(self.differ, self.low, self.high)
+
+
+def verdict_of(differ: int, low: float, high: float) -> str:
+    """By the 95 % interval of a difference, and only where enough queries differ for a sign test to tell at all."""
+    if differ < FEWEST or low <= 0 <= high:
+        return CANNOT_TELL
+    return BETTER if low > 0 else WORSE
 
 
 def differences(ours: Scores, theirs: Scores, *, seed: int = 0, draws: int = DRAWS) -> list[Difference]:

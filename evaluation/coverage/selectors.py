@@ -176,7 +176,12 @@ def champion_versions() -> frozenset[int]:
     """The rule versions the champion was trained on: those of its snapshot, if its cell trains on rule samples."""
     champions = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).order_by("-id")
     run = champions.values_list("model__run__snapshot", "model__run__retrieval").first()
-    return snapshot_versions(run[0]) if run and run[1] == Run.Retrieval.RULES else frozenset()
+    return learned_versions(*run) if run else frozenset()
+
+
+def learned_versions(snapshot: int, retrieval: str) -> frozenset[int]:
+    """The rule versions that a run learned from, by its snapshot and what its Stage 2 learns."""
+    return snapshot_versions(snapshot) if retrieval == Run.Retrieval.RULES else frozenset()
 
 
 @lru_cache(maxsize=8)

@@ -17,12 +17,12 @@ from evaluation.benchmarks.services import default_decodes
 from evaluation.core import gate
 from evaluation.core.gate import Asked, ChangedRule, GateRow
 from evaluation.core.metrics import judge_rule_test
+from evaluation.coverage.selectors import learned_versions
 from evaluation.gate.selectors import asked_of, gated_benchmarks
 from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
 from rules.models import RuleVersion
-from synthesis.models import SnapshotSample
 from trace_site.lib.files import content_hash
-from training.models import Model, Run
+from training.models import Model
 
 RULE = 2  # of deciding: what another one decided is decided anew
 Decode = Evaluation.Decode
@@ -53,7 +53,7 @@ class Evidence:
 
 
 def evidence(candidate: Model, champion: Model | None, measured: Collection[int]) -> Evidence:
-    """Of the evaluations `measured`; six queries, however much was asked, and one more where rules changed."""
+    """Of the evaluations `measured`; at most six queries, however much was asked, and one more where rules changed."""
     found = Evidence()
     benchmarks = gated_benchmarks()
     made = Evaluation.objects.filter(pk__in=measured, benchmark__in=benchmarks, metrics__isnull=False)
@@ -174,7 +174,11 @@ def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> li
     )
     for row in asked.select_related("version__rule").order_by("version__rule__code", "pk"):
         results[row.version_id][row.model_id] = row
-    changed = taught_versions(candidate) - (taught_versions(champion) if champion else set())
+    learned, known = (
+        learned_versions(one.run.snapshot_id, one.run.retrieval) if one else frozenset()
+        for one in (candidate, champion)
+    )
+    changed = learned - known
     untested = RuleVersion.objects.filter(pk__in=changed, rule__published=F("pk"), tests=[]).count()
     if untested:
         said = "1 changed rule has" if untested == 1 else f"{untested} changed rules have"
@@ -205,13 +209,3 @@ def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> li
 
 def _passed(test: dict[str, Any]) -> float:
     return float(judge_rule_test(test["query"], test["tools"], test["found"]).passed)
-
-
-def taught_versions(model: Model) -> set[int]:
-    """The rule versions whose samples the model learned from."""
-    if model.run.retrieval != Run.Retrieval.RULES:
-        return set()
-    samples = SnapshotSample.objects.filter(
-        snapshot=model.run.snapshot_id, sample__rule_version__isnull=False
-    )
-    return set(samples.order_by().values_list("sample__rule_version", flat=True).distinct())

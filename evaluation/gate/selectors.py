@@ -78,15 +78,16 @@ def headline(report: GateReport) -> str:
     beside = f"champion {report.champion_id}" if report.champion_id else "the embedding"
     said = f"Gate: {report.verdict}. Model {report.candidate_id}"
     binding = [row for row in found.rows if row.binds]
+    slices = f"{len(binding)} slice{'' if len(binding) == 1 else 's'}"
     if failed := sorted((row for row in binding if row.verdict == FAIL), key=_largest_first):
-        return f"{said} is worse on {len(failed)} of {len(binding)} slices: {slice_words(failed[0])}."
+        return f"{said} is worse on {len(failed)} of {slices}: {slice_words(failed[0])}."
     if report.verdict == PASS:
         loss = f"{points(found.margin)} points or more"
-        return f"{said} is nowhere worse than {beside} by {loss}, on {len(binding)} slices."
+        return f"{said} is nowhere worse than {beside} by {loss}, on {slices}."
     if not binding:
         return f"{said} and {beside} were measured on nothing in the same way."
     unsure = sum(row.verdict != PASS for row in binding)
-    return f"{said} is not shown to be worse than {beside}; {unsure} of {len(binding)} slices cannot tell."
+    return f"{said} is not shown to be worse than {beside}; {unsure} of {slices} cannot tell."
 
 
 def changes(report: GateReport) -> tuple[str, ...]:
@@ -95,7 +96,8 @@ def changes(report: GateReport) -> tuple[str, ...]:
     failed = sorted((row for row in found.rows if row.verdict == FAIL), key=_largest_first)
     said = [f"Worse: {slice_words(row)}." for row in failed[:NAMED]]
     if len(failed) > NAMED:
-        said.append(f"Worse on {len(failed) - NAMED} slices more.")
+        more = len(failed) - NAMED
+        said.append(f"Worse on {more} slice{'' if more == 1 else 's'} more.")
     opponent = CHAMPION if report.champion_id else EMBEDDING
     whole: dict[tuple[str, str], GateRow] = {}  # the first metric of each benchmark and decoding
     for row in found.rows:

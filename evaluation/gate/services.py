@@ -28,6 +28,7 @@ from training.models import UNDER_WAY, Model
 from training.registry.registry import current_aliases, refuse_removed
 
 NOTICE = "candidate"
+NOTHING_ASKED = "no benchmark is frozen, so none was asked; import one with benchmark_import"
 
 
 @transaction.atomic
@@ -86,14 +87,12 @@ def gate_of(found: Evidence, *, flips: int = gate.FLIPS) -> Gate:
     rows, critical = gate.judge(found.champion, CHAMPION, flips=flips)
     ours, reach = gate.judge(found.embedding[0], EMBEDDING, flips=flips)
     theirs, _ = gate.judge(found.embedding[1], EMBEDDING, flips=flips)
-    changed = gate.rules_row(found.rules)
+    asked = [*rows, *found.unmeasured, *gate.known_weakness(ours, theirs)]
+    if (changed := gate.rules_row(found.rules)) is not None:
+        # these tests are counted: they say nothing of what else the candidate does
+        asked = [changed, *(asked or [gate.unmeasured("prb", "requests", "", "", NOTHING_ASKED)])]
     return Gate(
-        rows=(
-            *((changed,) if changed else ()),
-            *rows,
-            *found.unmeasured,
-            *gate.known_weakness(ours, theirs),
-        ),
+        rows=tuple(asked),
         rules=tuple(found.rules),
         notes=tuple(found.notes),
         critical={CHAMPION: critical, EMBEDDING: reach},

@@ -13,7 +13,6 @@ from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
 from evaluation.gate.selectors import KIND, groups_moved, headline, outdated, reports
 from evaluation.gate.services import gate_request
-from evaluation.models import GateReport
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.models import UNDER_WAY, AliasMove, Model
@@ -33,6 +32,7 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
     """?show: SHOWN; in short: all domains together, and whatever failed."""
     report = get_object_or_404(reports(), pk=pk)
     found, show = Gate.of(report.report), request.GET.get("show", "")
+    show = show if show in SHOWN else ""
     stands = standing()
     champion = stands.move.model_id if stands.move else None
     moved, moved_at = groups_moved(report)
@@ -40,7 +40,7 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
         "report": report,
         "gate": found,
         "said": headline(report),
-        "show": show if show in SHOWN else "",
+        "show": show,
         "shown": list(SHOWN.items()),
         "parts": [
             (title, parts)
@@ -81,14 +81,12 @@ def _shown(rows: Iterable[GateRow], opponent: str, show: str) -> list[GateRow]:
 @require_GET
 def gate_of_model(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment for a model's page: its reports, newest first; polls while a job makes one."""
-    return _of_model(request, get_object_or_404(Model.objects.select_related("run"), pk=pk))
-
-
-def _of_model(request: HttpRequest, model: Model) -> HttpResponse:
+    model = get_object_or_404(Model.objects.select_related("run"), pk=pk)
     made = list(reports().filter(candidate=model).defer("report")[:LISTED])
     moves = AliasMove.objects.filter(gate__report__in=[one.pk for one in made]).select_related("actor")
     champion = current_aliases().get("champion")
-    newest = _against(made, champion)
+    against = champion.pk if champion else None
+    newest = next((one for one in made if one.champion_id == against), None)
     context: dict[str, Any] = {
         "model": model,
         "champion": champion,
@@ -100,12 +98,6 @@ def _of_model(request: HttpRequest, model: Model) -> HttpResponse:
         ).first(),
     }
     return render(request, "evaluation/_gate_of_model.html", context)
-
-
-def _against(made: Iterable[GateReport], champion: Model | None) -> GateReport | None:
-    """The newest report against the champion that answers now."""
-    against = champion.pk if champion else None
-    return next((one for one in made if one.champion_id == against), None)
 
 
 @require_POST

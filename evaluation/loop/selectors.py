@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 from django.urls import reverse
 
 from evaluation.benchmarks.selectors import rule_results
+from evaluation.coverage.selectors import champion_versions
 from evaluation.models import Evaluation, GateReport, RuleTestResult
 from rules.models import RuleChange, RuleVersion
 from synthesis.generate import automatic
@@ -108,15 +109,9 @@ def courses(versions: Sequence[RuleVersion]) -> list[Course]:
 
 
 def under_way() -> QuerySet[RuleVersion]:
-    """Published versions that the champion has not learned from; the newest version last."""
-    champion = current_aliases().get(AliasMove.Alias.CHAMPION)
-    rows = RuleVersion.objects.filter(rule__published_id=F("pk")).select_related("rule", "author")
-    if champion is None or champion.run.retrieval != Run.Retrieval.RULES:
-        return rows
-    learned = SnapshotSample.objects.filter(
-        snapshot=champion.run.snapshot_id, sample__rule_version__isnull=False
-    )
-    return rows.exclude(pk__in=learned.values("sample__rule_version"))
+    """Published versions that the champion has not learned from."""
+    rows = RuleVersion.objects.filter(rule__published_id=F("pk")).exclude(pk__in=champion_versions())
+    return rows.select_related("rule", "author")
 
 
 def facts_of(versions: Sequence[RuleVersion]) -> Facts:
@@ -131,10 +126,11 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
         sum=Sum("n")
     ):
         samples[version][machine, human] += n
-    snapshots: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    members = SnapshotSample.objects.filter(sample__rule_version__in=pks)
-    for version, snapshot in members.values_list("sample__rule_version", "snapshot"):
-        snapshots[version][snapshot] += 1
+    snapshots: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    members = SnapshotSample.objects.filter(sample__rule_version__in=pks).order_by()
+    held_by = members.values_list("sample__rule_version", "snapshot").annotate(Count("pk"))
+    for version, snapshot, many in held_by:
+        snapshots[version][snapshot] = many
     held = {snapshot for found in snapshots.values() for snapshot in found}
     learning = Run.objects.filter(snapshot__in=held, retrieval=Run.Retrieval.RULES)
     trained: defaultdict[int, list[Run]] = defaultdict(list)
@@ -158,7 +154,7 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
         requests=dict(changes.values_list("version", "request")),
         samples=samples,
         runs=_runs(pks),
-        snapshots={version: dict(found) for version, found in snapshots.items()},
+        snapshots=snapshots,
         trained=trained,
         evaluations={job.params["model"]: job for job in asked},
         measured=set(finished.values_list("model", flat=True).distinct()),

@@ -13,14 +13,16 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from evaluation.benchmarks.selectors import rule_results
+from evaluation.coverage.selectors import learned_versions
 from evaluation.models import GateReport
 from evaluation.results.rule_tests import KIND as RULE_TESTS
 from evaluation.results.rule_tests import RuleTestWork, rule_tests_request
 from rules.models import RuleChange, RuleVersion
-from synthesis.models import LoopSettings, SnapshotSample
+from synthesis.models import LoopSettings
+from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from trace_site.notices.services import Notice, tell
-from training.models import ENDED_BADLY, UNDER_WAY, AliasMove, Model, Run
+from training.models import ENDED_BADLY, UNDER_WAY, AliasMove
 from training.registry.registry import current_aliases
 
 KIND = "rule_result"
@@ -44,10 +46,11 @@ def ask_champion() -> int:
         return 0
     missing = RuleTestWork.of(champion).versions
     last = asked.order_by("-pk").first()
-    failed = last is not None and last.state in ENDED_BADLY
-    if last is not None and failed:  # it is not tried again by itself until there is something new to ask
-        newer = RuleVersion.objects.filter(created_at__gt=last.finished_at or last.created_at)
-        missing = list(newer.filter(pk__in=[version.pk for version in missing]))
+    if last is not None and last.state in ENDED_BADLY:
+        # it is not tried again by itself until there is something new to ask
+        since = AuditEntry.objects.filter(action="rule.published", at__gt=last.finished_at or last.created_at)
+        published = set(since.values_list("detail__version_id", flat=True))
+        missing = [version for version in missing if version.pk in published]
     if not missing:
         return 0
     rule_tests_request(model=champion)
@@ -68,18 +71,13 @@ def key_of(report: GateReport) -> str:
 
 
 def newly_learned(report: GateReport) -> QuerySet[RuleVersion]:
-    """Published versions that the candidate learned from and the champion did not."""
-
-    def learned(model: Model) -> QuerySet[SnapshotSample]:
-        rows = SnapshotSample.objects.filter(
-            snapshot=model.run.snapshot_id, sample__rule_version__isnull=False
-        )
-        return rows if model.run.retrieval == Run.Retrieval.RULES else rows.none()
-
+    """Versions that the candidate learned from and the champion did not, of rules that are still published."""
     assert report.champion is not None
-    rows = RuleVersion.objects.filter(rule__published__isnull=False)
-    rows = rows.filter(pk__in=learned(report.candidate).values("sample__rule_version"))
-    rows = rows.exclude(pk__in=learned(report.champion).values("sample__rule_version"))
+    ours, theirs = (
+        learned_versions(one.run.snapshot_id, one.run.retrieval)
+        for one in (report.candidate, report.champion)
+    )
+    rows = RuleVersion.objects.filter(rule__published__isnull=False, pk__in=ours - theirs)
     return rows.select_related("rule").order_by("pk")
 
 
@@ -100,29 +98,30 @@ def _tell(report: GateReport) -> int:
             if person is not None:
                 by_author[person].append(version)
     active = set(User.objects.filter(pk__in=by_author, is_active=True).values_list("pk", flat=True))
-    for person in active & by_author.keys():
+    for person in active:
         text, link = _said(report, by_author[person])
         tell([person], KIND, text, link=link, key=key_of(report))
     return len(active)
 
 
 def _said(report: GateReport, versions: list[RuleVersion]) -> tuple[str, str]:
-    """(whether the rules helped, the page that shows it)"""
+    """(whether the rules helped, the page that shows it); counted over the tests that both models were asked."""
     results = rule_results().filter(version__in=versions).defer("results")
-
-    def counted(of: int | None) -> list[int]:
-        own = [row for row in results if row.model_id == of]
-        return [sum(row.passed for row in own), sum(row.total for row in own), len(own)]
-
-    new, old = counted(report.candidate_id), counted(report.champion_id)
+    new, old = (
+        {row.version_id: row for row in results if row.model_id == of}
+        for of in (report.candidate_id, report.champion_id)
+    )
     model, before = f"model {report.candidate_id}", f"champion {report.champion_id}"
-    if not new[1]:
-        verdict = f"{model} learned from it, and has no tests to tell by"
-    elif old[2] < new[2]:
-        verdict = f"{new[0]} of {new[1]} tests right on {model}; {before} was not asked them all"
+    both = new.keys() & old.keys()
+    passed, was = (sum(side[version].passed for version in both) for side in (new, old))
+    if both:
+        word = "helped" if passed > was else "made it worse" if passed < was else "changed nothing"
+        verdict = f"{word}: {passed} of {sum(new[one].total for one in both)} tests right on {model}, {was} on {before}"
+    elif new:
+        passed, total = (sum(getattr(row, name) for row in new.values()) for name in ("passed", "total"))
+        verdict = f"taught {model}: {passed} of {total} tests right; {before} was not asked them"
     else:
-        word = "helped" if new[0] > old[0] else "made it worse" if new[0] < old[0] else "changed nothing"
-        verdict = f"{word}: {new[0]} of {new[1]} tests right on {model}, {old[0]} on {before}"
+        verdict = f"taught {model}, and no test tells whether that helped"
     gate = f"The gate says of the whole model: {report.verdict}."
     if len(versions) == 1:
         version = versions[0]

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from evaluation.loop.selectors import TITLES, courses, under_way
+from evaluation.loop.selectors import courses, under_way
 from rules.models import ChangeRequest, Rule, RuleVersion
 from synthesis.generate.automatic import HIGHEST_LOAD, Writing, loop_save, standing
 from synthesis.generate.services import PER_RULE
@@ -110,7 +110,7 @@ def loop_version_live(request: HttpRequest, pk: int) -> HttpResponse:
 def version_context(pk: int) -> dict[str, Any]:
     version = get_object_or_404(RuleVersion.objects.select_related("rule__domain", "author"), pk=pk)
     (course,) = courses([version])
-    return {"course": course, "total": len(TITLES)}
+    return {"course": course}
 
 
 @require_GET
@@ -118,7 +118,7 @@ def loop_of_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Fragment for a rule's page: how far its published version is."""
     rule = get_object_or_404(Rule.objects.only("published"), pk=rule_id)
     rows = RuleVersion.objects.filter(pk=rule.published_id or 0).select_related("rule", "author")
-    return render(request, "loop/_of_versions.html", {"courses": courses(list(rows)), "total": len(TITLES)})
+    return render(request, "loop/_of_versions.html", {"courses": courses(list(rows))})
 
 
 @require_GET
@@ -128,7 +128,7 @@ def loop_of_request(request: HttpRequest, request_id: int) -> HttpResponse:
     changes = change_request.changes.filter(version__isnull=False)
     rows = RuleVersion.objects.filter(pk__in=changes.values("version")).select_related("rule", "author")
     shown = list(rows.order_by("pk")[: SIZE + 1])
-    context = {"courses": courses(shown[:SIZE]), "more": len(shown) > SIZE, "total": len(TITLES)}
+    context = {"courses": courses(shown[:SIZE]), "more": len(shown) > SIZE}
     return render(request, "loop/_of_versions.html", context)
 
 

@@ -1,6 +1,7 @@
 """The grid (F, M, R), laid out as the paper's tables: sections by Stage 2 and Stage 1, a row a model, a column a domain
 and metric. What was never trained or measured is said."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -10,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import mixed_backends, model_name
+from evaluation.benchmarks.selectors import guessing, mixed_backends, model_name
 from evaluation.core.coverage import GROUPS
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
@@ -69,9 +70,9 @@ def grid(request: HttpRequest) -> HttpResponse:
         "heads": heads(columns),
         "sections": sections(shown, found, columns, choice),
         "baseline": baseline(found, columns, choice),
-        "guessing": [column.benchmark.random_baseline for column in columns]
-        if choice.kind == "probes"
-        else [],
+        "guessing": [
+            guessing(found, one.benchmark, one.domain) for one in columns if choice.kind == "probes"
+        ],
         "cells": which_cells(shown, {one.model_id for one in found}),
         "retrievals": ORDER,
         "snapshots": sorted({one.run.snapshot_id for one in everything}, reverse=True),
@@ -143,21 +144,11 @@ def which_cells(
     models: list[Model], measured: set[int | None]
 ) -> list[tuple[str, str, list[tuple[int, int]]]]:
     """[(F, M, [(models trained, of them measured here) of each R])]: every cell of the grid, the missing ones too."""
+    trained, told = (
+        Counter((one.run.format, one.run.memo, one.run.retrieval) for one in those)
+        for those in (models, [one for one in models if one.pk in measured])
+    )
     return [
-        (
-            form,
-            memo,
-            [
-                (len(of), sum(one.pk in measured for one in of))
-                for retrieval in ORDER
-                for of in [
-                    [
-                        one
-                        for one in models
-                        if (one.run.format, one.run.memo, one.run.retrieval) == (form, memo, retrieval)
-                    ]
-                ]
-            ],
-        )
+        (form, memo, [(trained[form, memo, one], told[form, memo, one]) for one in ORDER])
         for form, memo in product(Run.Format.values, Run.Memo.values)
     ]

@@ -81,8 +81,9 @@ def mean_words(benchmark: int) -> float | None:
 
 
 def bar_note(row: dict[str, Any]) -> str:
+    model = f"model {row['of'].model_id}, " if row["of"].model_id else ""  # two may be of one cell
     at_once = f", {row['at_once']} at once" if row["at_once"] else ""
-    return f"{row['tokens']:.0f} tokens written{at_once}, {row['engine']}"
+    return f"{model}{row['tokens']:.0f} tokens written{at_once}, {row['engine']}"
 
 
 def chart(rows: list[dict[str, Any]]) -> BarChart | None:

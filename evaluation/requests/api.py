@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from evaluation.models import RetrievalRequest
 from evaluation.requests import services
+from evaluation.requests.log import LONGEST_CALLER
 from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
@@ -41,6 +42,12 @@ class RetrieveFeedback(ApiView):
             help_text="the request, for the report to be kept also where the log does not have it",
         )
         tools = ToolNames(help_text="with `query`: the tools that were answered")
+        caller = serializers.CharField(
+            required=False,
+            allow_blank=True,
+            max_length=LONGEST_CALLER,
+            help_text="with `query`: as the request named it, for the report to be erased by it too",
+        )
 
     class FeedbackAnswer(serializers.Serializer[Any]):
         id = serializers.UUIDField(source="key")

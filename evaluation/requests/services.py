@@ -39,10 +39,10 @@ def policy_change(*, share: float, keeps_texts: bool, days: int, actor: Any) -> 
         raise TraceError("is a share from 0 to 1.", code="bad_input", where="share")
     if not 1 <= days <= MOST_DAYS:
         raise TraceError(f"must lie in 1..{MOST_DAYS}.", code="bad_input", where="days")
+    detail = {"share": share, "keeps_texts": keeps_texts, "days": days}
     kept = policy()
     kept.share, kept.keeps_texts, kept.days, kept.changed_by = share, keeps_texts, days, actor
     kept.save()
-    detail = {"share": share, "keeps_texts": keeps_texts, "days": days}
     audit_models.record(actor=actor, action="request_log.changed", obj=kept, detail=detail)
     return kept
 
@@ -59,27 +59,30 @@ def _deleted(rows: QuerySet[RetrievalRequest]) -> int:
     return gone
 
 
-def requests_erase(*, actor: Any, owner: User | None = None, caller: str = "") -> int:
-    """Delete every request of a person: of those whose tokens asked (`owner`), or of those a call named (`caller`);
-    of both, where both are given, what fits both. The audit keeps that it was done and how many, not of whom a
-    caller's were. Raises TraceError `bad_input` where nobody is named.
+def requests_erase(*, actor: Any, owner: str = "", caller: str = "") -> int:
+    """Delete every request of a person: of the user whose tokens asked (`owner`, a username), or of those a call named
+    (`caller`); of both, where both are given, what fits both. The audit keeps that it was done and how many, not of
+    whom a caller's were. Raises TraceError `bad_input` where nobody is named, `no_such_user`.
     """
-    if owner is None and not caller:
-        raise TraceError("say whose requests.", code="bad_input", where="caller")
+    if not owner and not caller:
+        hint = "Name the caller, the user whose tokens asked, or both."
+        raise TraceError("say whose requests.", code="bad_input", where="caller", hint=hint)
+    user = User.objects.filter(username=owner).first() if owner else None
+    if owner and user is None:
+        raise TraceError(f"there is no user {owner}.", code="no_such_user", where="owner")
     if len(caller) > LONGEST_CALLER:  # no call could name it
         raise TraceError(f"a caller has 1 to {LONGEST_CALLER} characters.", code="bad_input", where="caller")
     time.sleep(2 * WRITE_SECONDS)  # until other processes have written what waits there
     requests.flush()
-    rows = RetrievalRequest.objects.all()
-    if owner is not None:
-        rows = rows.filter(owner=owner)
-    if caller:
-        rows = rows.filter(caller=caller_hash(caller))
+    chosen = {"owner": user, "caller": caller_hash(caller)}
+    rows = RetrievalRequest.objects.filter(**{name: value for name, value in chosen.items() if value})
     with transaction.atomic():
         gone = _deleted(rows)
-        detail = {"requests": gone, "by": "owner" if not caller else "caller" if owner is None else "both"}
-        about = owner if owner is not None else policy_row()
-        audit_models.record(actor=actor, action="requests.erased", obj=about, detail=detail)
+        by = "both" if user and caller else "owner" if user else "caller"
+        about = user or policy_row()
+        audit_models.record(
+            actor=actor, action="requests.erased", obj=about, detail={"requests": gone, "by": by}
+        )
     return gone
 
 
@@ -102,9 +105,10 @@ def feedback_give(
     comment: str = "",
     query: str = "",
     tools: Iterable[str] = (),
+    caller: str = "",
 ) -> RetrievalRequest:
     """What a caller says of an answer to them; saying it again replaces it. A request that was not drawn for the log is
-    kept now when its `query` comes along, with the `tools` that were answered.
+    kept now when its `query` comes along, with the `tools` that were answered and the `caller` it named.
 
     Raises TraceError `not_found`, `unknown_tool`.
     """
@@ -127,6 +131,7 @@ def feedback_give(
         "owner": user,
         "token": service,
         "token_name": token.name if service else "",
+        "caller": caller_hash(caller),
         "via": RetrievalRequest.Via.REPORT,
         "query": asked.text if asked else "",
         "replaced": asked.kinds if asked else [],

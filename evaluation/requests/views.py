@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
@@ -72,11 +71,8 @@ def _share(text: str) -> float:
 
 @require_POST
 def requests_erase(request: HttpRequest) -> HttpResponse:
-    username, caller = request.POST.get("owner", "").strip(), request.POST.get("caller", "").strip()
+    owner, caller = request.POST.get("owner", "").strip(), request.POST.get("caller", "").strip()
     try:
-        owner = User.objects.filter(username=username).first() if username else None
-        if username and owner is None:
-            raise TraceError(f"there is no user {username}.", code="no_such_user", where="owner")
         gone = services.requests_erase(actor=request.user, owner=owner, caller=caller)
     except TraceError as error:
         return _page(request, erase_problem=error, given=request.POST)

@@ -11,6 +11,7 @@ from django.db.models.fields.json import KT
 
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, newest_benchmarks, retrieval_benchmarks
+from evaluation.core.comparison import verdict_of
 from evaluation.core.metrics import METRICS, RANKED_DECODES, cited_codes
 from evaluation.core.stats import compare
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
@@ -188,8 +189,8 @@ EITHER = {"a": "only A is right", "b": "only B is right", "": "one of the two is
 def compared(
     a: Evaluation, b: Evaluation, group: str = "", domain: str = ""
 ) -> tuple[list[dict[str, Any]], int]:
-    """[{"metric", "title", "a", "b", "result"}]: paired differences on every metric both have; and over how many
-    queries."""
+    """[{"metric", "title", "a", "b", "result", "verdict"}]: paired differences on every metric both have; and over how
+    many queries."""
     sides: list[dict[int, dict[str, Any]]] = []
     for of in (a, b):
         found = narrowed(of.predictions.all(), group, domain)
@@ -201,7 +202,10 @@ def compared(
             ours, theirs = ([float(side[item][name]) for item in shared] for side in sides)
             means = {"a": sum(ours) / len(ours), "b": sum(theirs) / len(theirs)}
             result = compare(ours, theirs, seed=a.seed)
-            rows.append({"metric": name, "title": metric.title, **means, "result": result})
+            differ = sum(x != y for x, y in zip(ours, theirs, strict=True))
+            verdict = verdict_of(differ, result.difference.low, result.difference.high)
+            told = {"metric": name, "title": metric.title, "result": result, "verdict": verdict}
+            rows.append(told | means)
     return rows, len(shared)
 
 

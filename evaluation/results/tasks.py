@@ -121,7 +121,8 @@ def run_gate(ctx: JobContext) -> dict[str, Any]:
     named = models.get(ctx.params.get("champion"))
     opponent = named or current_aliases().get("champion")
     if opponent == candidate:
-        raise TraceError(f"model {candidate.pk} is the champion by now.", code="bad_state")
+        hint = "Name another model as its opponent."
+        raise TraceError(f"model {candidate.pk} is the champion by now.", code="bad_state", hint=hint)
     measured = [pk for model in (candidate, opponent) if model for pk in measure(ctx, model)["evaluations"]]
     report = report_make(candidate=candidate, champion=opponent, measured=measured, ctx=ctx)
     return {"report": report.pk, "verdict": report.verdict, "champion": report.champion_id}

@@ -61,7 +61,10 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         if evaluation.decode in selectors.TRACED
         else [],
         "total": found.count(),
-        "others": evaluations().filter(benchmark=evaluation.benchmark, metrics__isnull=False).exclude(pk=pk),
+        "others": evaluations()
+        .filter(benchmark=evaluation.benchmark, metrics__isnull=False)
+        .exclude(pk=pk)
+        .defer("metrics"),
     }
     return render(request, "evaluation/evaluation_detail.html", context)
 
@@ -72,7 +75,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     """Model A minus model B on the queries both answered, and every query that only one of them answers right."""
     a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
     filters = {name: request.GET.get(name, "") for name in ("group", "domain", "by", "flip", "q")}
-    options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk")
+    options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
     context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "options": options, "groups": GROUPS}
     if a and b:
         context["mismatch"] = a.benchmark_id != b.benchmark_id

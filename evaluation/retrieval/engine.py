@@ -99,11 +99,12 @@ class _Exchange:
             while self.engine.url in _idle and (kept := _taken(self.engine.url)):
                 try:
                     return self._answered(kept)
-                except (OSError, HTTPException):  # gone stale
+                except (OSError, HTTPException) as error:
                     self.departure.until(None)
                     kept.close()
-                    if self.departure.happened:
+                    if self.departure.happened or isinstance(error, TimeoutError):
                         raise
+                    # gone stale
             return self._answered(_connected(self.engine.url))
         except (OSError, HTTPException, ValueError) as error:
             raise _silent() from error

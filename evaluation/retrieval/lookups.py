@@ -42,7 +42,7 @@ class KnownTool:
 class CatalogPart:
     def __init__(self) -> None:
         self._tools: dict[str, KnownTool | None] = {}
-        self._domains: dict[str, bool] = {}
+        self._domains: set[str] = set()
         self._masked: frozenset[str] | None = None
         self._without: dict[str, list[str]] = {}
         self._needs: dict[str, frozenset[str]] | None = None
@@ -62,9 +62,10 @@ class CatalogPart:
         return self._tools
 
     def has_domain(self, slug: str) -> bool:
-        if not self._domains.get(slug):
-            self._domains[slug] = Domain.objects.filter(pk=slug).exists()
-        return self._domains[slug]
+        """Only those that there are are kept: a caller may name any."""
+        if slug not in self._domains and Domain.objects.filter(pk=slug).exists():
+            self._domains.add(slug)
+        return slug in self._domains
 
     def without(self, folder: str, digest: str) -> list[str]:
         """The model's tools that no answer may name now."""

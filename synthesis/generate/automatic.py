@@ -134,14 +134,12 @@ def _unpaid(found: Writing) -> list[str]:
     month_name = f"{month():%B}"
     if gone := [name for name, left in found.left.items() if left <= 0]:
         return [f"The budget of {month_name} is spent: {_told(chosen.budget, gone)}."]
-    samples = sum(list(found.due.values())[:AT_ONCE])
-    plan = {"samples": samples, "rows": [_row(number) for number in found.due.values()]}
-    _, over = asked(BRANCH, newest_recipe(BRANCH, found.writer)[0], plan, found.left) if samples else ({}, [])
+    if not (numbers := list(found.due.values())[:AT_ONCE]):
+        return []
+    rows = [{"new": number, "content_stale": 0, "outdated": 0} for number in numbers]
+    recipe, _ = newest_recipe(BRANCH, found.writer)
+    _, over = asked(BRANCH, recipe, {"samples": sum(numbers), "rows": rows}, found.left)
     return [f"More is needed than what {month_name} has left: {', '.join(over)}."] if over else []
-
-
-def _row(number: int) -> dict[str, int]:
-    return {"new": number, "content_stale": 0, "outdated": 0}
 
 
 def _told(budget: Mapping[str, float], names: list[str]) -> str:

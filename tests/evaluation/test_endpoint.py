@@ -12,8 +12,8 @@ from rest_framework.exceptions import ValidationError
 from catalog.services import tool_block
 from evaluation.core.withholding import WITHHELD
 from evaluation.models import Calibration
-from evaluation.retrieval import api, retriever
-from evaluation.retrieval.lookups import versions_in
+from evaluation.retrieval import api, engine, retriever
+from evaluation.retrieval.lookups import lookups, versions_in
 from tests.evaluation.endpoint_home import (
     API,
     ask,
@@ -237,6 +237,26 @@ def test_who_leaves_within_an_answer_ends_the_question_and_is_not_asked_for_agai
     assert time.monotonic() - began < 4 and len(stub.asked) == 2
 
 
+def test_an_engine_that_says_nothing_is_waited_for_once_however_many_connections_are_open(
+    champion, stub, monkeypatch
+):
+    monkeypatch.setattr(engine, "READ_SECONDS", 0.3)
+    question = retriever.Query("my payslip")
+    session = retriever.Session([question], champion)
+    asked = [session.engine, "/retrieve", session.request() | question.as_asked()]
+    stub.think = 0.2
+    askers = [threading.Thread(target=engine.ask, args=asked) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert (stub.connections, len(stub.asked)) == (4, 4)
+    stub.think = 60.0
+    with pytest.raises(TraceError, match="does not answer"):
+        engine.ask(*asked)
+    assert len(stub.asked) == 5
+
+
 def waited_until(happened):
     end = time.monotonic() + 10
     while not happened():
@@ -327,6 +347,7 @@ def test_only_tools_of_a_domain_that_there_is_are_asked_for(user_with, champion,
     assert (stub.asked[-1]["domain"], stub.asked[-1]["exact"]) == ("finance", False)
     refused = ask(client, domain="nowhere")
     assert (refused.status_code, refused.json()["code"]) == (400, "no_such_domain")
+    assert lookups().catalog._domains == {"finance"}  # whatever callers name, nothing is kept of it
 
 
 def test_an_answer_says_where_its_time_went(user_with, champion, stub):

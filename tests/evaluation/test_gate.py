@@ -11,7 +11,7 @@ from django.utils.timezone import localtime
 from rest_framework.test import APIClient
 
 from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
-from evaluation.coverage.selectors import definition_now
+from evaluation.coverage.selectors import definition_now, snapshot_versions
 from evaluation.gate.evidence import evidence
 from evaluation.gate.selectors import KIND, headline, of_model, outdated
 from evaluation.gate.services import gate_of, gate_request, report_make
@@ -205,6 +205,22 @@ def test_rules_only_the_candidate_learned_must_improve_and_the_others_are_a_slic
     assert [row.kind for row in back] == ["rules"]
 
 
+def test_tests_of_changed_rules_alone_let_no_model_through():
+    """Where no benchmark is frozen, nothing tells what else the candidate does."""
+    champion, candidate = make_model(run=make_run()), make_model(run=make_run())
+    crown(champion)
+    new = make_rule(make_tool(), make_tool(), code="NEW").published
+    taught(candidate, new)
+    answered(champion, new, [0, 0])
+    answered(candidate, new, [1, 1])
+    rows, found = rows_of(candidate, champion)
+    assert [row.verdict for row in rows] == [PASS, CANNOT_TELL] and found.verdict == CANNOT_TELL
+    report = make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
+    assert "1 of 2 slices cannot tell" in headline(report) and "no benchmark" in rows[1].note
+    answered(candidate, make_rule(make_tool(), code="LAST").published, [1])
+    assert rows_of(candidate, champion)[1].verdict == CANNOT_TELL
+
+
 def test_what_was_not_measured_for_the_report_is_not_counted(two):
     """An earlier catalog's answers, or those of another backend, lie beside those of now."""
     champion, candidate = two
@@ -328,7 +344,8 @@ def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_a
         measured(None, of, bool, "embedding")
         if number in (0, 4):
             made = everything()
-            with django_assert_num_queries(6):
+            snapshot_versions.cache_clear()
+            with django_assert_num_queries(5):  # both learned from one snapshot
                 evidence(candidate, champion, made)
 
 
@@ -466,7 +483,8 @@ def test_the_page_shows_verdict_interval_n_and_what_n_could_show(stored, client_
     assert len(every) == 36 > len(ours)
     unsure = client.get(address, {"show": "cannot tell"}).context["parts"][0][1]
     assert {row.verdict for row in unsure} == {CANNOT_TELL}
-    assert client.get(address, {"show": "<b>"}).context["show"] == ""
+    unknown = client.get(address, {"show": "<b>"})
+    assert unknown.context["show"] == "" and unknown.context["parts"] == short.context["parts"]
     assert "Promote …" not in page
 
 

@@ -236,8 +236,12 @@ def test_champion_is_asked_the_tests_of_new_rules_once(rule):
     job = Job.objects.get(kind="rule_tests")
     Job.objects.filter(pk=job.pk).update(state="failed", finished_at="2100-01-01T00:00Z")
     assert ask_champion() == 0
-    Job.objects.filter(pk=job.pk).update(finished_at="2000-01-01T00:00Z")  # the rule is newer than that
-    assert ask_champion() == 1
+    Job.objects.filter(pk=job.pk).update(finished_at="2000-01-01T00:00Z")
+    assert ask_champion() == 0  # the rule was published before that, or nobody knows when
+    audit_models.record(
+        actor=None, action="rule.published", obj=rule, detail={"version_id": rule.published_id}
+    )
+    assert ask_champion() == 1  # published since, whenever it was written
 
 
 def test_nobody_is_asked_with_evaluation_switched_off_or_without_a_champion(rule):
@@ -272,7 +276,7 @@ def test_author_is_told_once_whether_the_rule_helped(rule, author):
     [
         (2, 1, "made it worse: 1 of 2 tests right"),
         (1, 1, "changed nothing: 1 of 2 tests right"),
-        (None, 2, "was not asked them all"),
+        (None, 2, "taught model {model}: 2 of 2 tests right; champion {old} was not asked them"),
     ],
 )
 def test_author_is_told_as_it_is(rule, author, before, after, words):
@@ -281,7 +285,29 @@ def test_author_is_told_as_it_is(rule, author, before, after, words):
     if before is not None:
         asked(old, rule, before)
     gated(model, old, "cannot tell")
-    assert tell_authors() == 1 and words in Notice.objects.get().text
+    assert tell_authors() == 1
+    assert f"Your rule PAY_PERIOD v1 {words.format(model=model.pk, old=old.pk)}" in Notice.objects.get().text
+
+
+def test_author_of_rules_without_tests_or_with_tests_that_not_both_answered(rule, author):
+    """What helped is counted over the tests that both were asked."""
+    other = make_rule(*(make_tool() for _ in range(2)), code="OTHER", tests=TESTS, author=author)
+    old, model = make_model(), learned(rule, [*written(rule), *written(other)])
+    asked(old, rule, 1)
+    asked(old, other, 2)
+    asked(model, rule, 2)
+    gated(model, old)
+    assert tell_authors() == 1
+    assert Notice.objects.get().text.startswith(
+        f"2 of your rules helped: 2 of 2 tests right on model {model.pk}, 1 on champion {old.pk}."
+    )
+    bare = make_rule(*(make_tool() for _ in range(2)), code="BARE", author=author)
+    later = learned(bare, written(bare))
+    gated(later, old)
+    assert tell_authors() == 1
+    assert Notice.objects.latest("pk").text.startswith(
+        f"Your rule BARE v1 taught model {later.pk}, and no test tells whether that helped."
+    )
 
 
 def test_author_is_not_told_before_the_champion_has_answered(rule):

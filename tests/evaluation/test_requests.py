@@ -200,12 +200,20 @@ def test_one_persons_requests_are_erased_by_caller_or_owner_and_the_audit_says_s
     admin = user_with("admin")
     assert services.requests_erase(actor=admin, caller="anna") == 2
     assert sorted(row.query for row in kept()) == ["of", "of other-caller"]
-    assert services.requests_erase(actor=admin, owner=kept(query="of other-caller")[0].owner) == 1
+    assert services.requests_erase(actor=admin, owner=kept(query="of other-caller")[0].owner.username) == 1
     said = AuditEntry.objects.filter(action="requests.erased").order_by("pk")
     assert [(row.detail["requests"], row.detail["by"]) for row in said] == [(2, "caller"), (1, "owner")]
     everything = "".join(str(row.detail) for row in AuditEntry.objects.all())
     everything += "".join(f"{row.before}{row.after}" for row in AuditChange.objects.all())
     assert "anna" not in everything
+
+
+def test_a_report_that_brings_a_request_along_is_erased_by_its_caller(user_with, champion, keeping):
+    RequestLogPolicy.objects.update(share=0.0)
+    client = program(user_with("expert"))
+    key = ask(client, caller="anna").json()["id"]
+    assert report(client, key, verdict="wrong", query="my payslip", caller="anna").status_code == 200
+    assert services.requests_erase(actor=None, caller="anna") == 1 and kept() == []
 
 
 def test_a_request_that_waits_to_be_written_is_erased_too(user_with, champion, keeping):

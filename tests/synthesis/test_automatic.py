@@ -12,6 +12,7 @@ from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import synthesis_start
 from synthesis.models import LoopSettings, ModelCall, Regeneration, Sample, SynthesisRun
 from synthesis.review import services as review_services
+from tests.factories import make_rule, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
@@ -176,6 +177,15 @@ def test_spent_budget_and_one_that_is_too_small_keep_it_and_say_so(llm):
     ModelCall.objects.update(sent_at="2020-01-31T00:00Z")  # another month's
     loop_save(actor=None, budget=MONTHS_CALLS)
     assert standing().left == MONTHS_CALLS and sweep() == 1
+
+
+def test_what_one_run_writes_for_is_all_that_the_budget_must_cover(llm, monkeypatch):
+    monkeypatch.setattr(automatic, "AT_ONCE", 1)
+    make_book()
+    for _ in range(5):
+        make_rule(make_tool(), make_tool())
+    loop_save(actor=None, write=True, per_rule=6, budget={"calls": 20})
+    assert len(standing().due) == 6 and standing().keeps == [] and sweep() == 1
 
 
 def test_money_pays_for_nothing_where_no_price_is_set(llm, settings):
