@@ -32,6 +32,8 @@ from training.ml.bases.pocket import PocketConfig  # its module registers the cl
 from training.ml.export import DRAFTS
 
 MASKS = 16  # combinations of tools left out whose tries are kept
+LONGEST_LIST = 20  # tools in one answer
+SEPARATOR = 4  # tokens between two tools of a list, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,13 @@ class Export:
 
     @cached_property
     def decoder(self) -> Decoder:
-        return Decoder(self.model)
+        return Decoder(self.model, self.longest)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a request with the longest trace and list. A list may go beyond what the model learned from."""
+        tools = LONGEST_LIST * (max(len(tool["ids"]) for tool in self.spec["tools"]) + SEPARATOR)
+        return int(self.spec["max_prompt_tokens"] + self.spec["max_new_tokens"] + tools)
 
     @property
     def is_pocket(self) -> bool:

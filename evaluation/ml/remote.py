@@ -52,7 +52,7 @@ from evaluation.ml.engine import (
 from evaluation.ml.export import Export, load
 from evaluation.ml.search import ENOUGH, Ranking, Search, Top
 from evaluation.ml.trie import Mask, Node, build
-from evaluation.ml.write import LONGEST_LIST, Seen, Writer, Writing, Written, thinking_cap
+from evaluation.ml.write import Seen, Writer, Writing, Written, thinking_cap
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm.completions import MOST_ALLOWED, Chosen, Completions, Served
 from trace_site.lib.llm.exchange import Endpoint
@@ -62,7 +62,6 @@ AT_ONCE = 64  # requests of a list that are under way together
 BLOCK = 32  # of them are told together
 WAVE = 8  # nodes that a search asks about together
 CALL_SECONDS, ATTEMPT_SECONDS = 120.0, 60.0
-SEPARATOR = 4  # tokens between two tools of a list, at most
 PIECE, LARGEST_PIECE = 8, 128  # tokens that are asked for where the first piece was not enough
 NAME_DIGITS = 12
 HINTS = {
@@ -461,7 +460,7 @@ def open_remote(folder: Path, threads: int = 2) -> Engine | None:
     )
     server = Server(endpoint)
     served = serving(server, endpoint)
-    room = longest(export)
+    room = export.longest + LARGEST_PIECE  # a piece may go beyond the longest answer
     if served.longest is not None and served.longest < room:
         problem = f"the server reads {served.longest:,} tokens, and this model needs {room:,}."
         hint = f"Start it with --max-model-len {room}."
@@ -473,12 +472,6 @@ def open_remote(folder: Path, threads: int = 2) -> Engine | None:
         server,
         {"engine": served.engine, "version": served.version, "host": host.netloc.rpartition("@")[2]},
     )
-
-
-def longest(export: Export) -> int:
-    """Tokens of a request with the longest trace and list, and a piece that goes beyond them."""
-    tools = LONGEST_LIST * (max(len(tool["ids"]) for tool in export.spec["tools"]) + SEPARATOR)
-    return int(export.spec["max_prompt_tokens"] + export.spec["max_new_tokens"] + tools + LARGEST_PIECE)
 
 
 def name_of(digest: str) -> str:

@@ -15,10 +15,9 @@ import torch
 from evaluation.ml import trie
 from evaluation.ml.contexts import Context, Contexts, Scores, Tree
 from evaluation.ml.drafts import LONGEST, Drafts
-from evaluation.ml.export import Export
+from evaluation.ml.export import LONGEST_LIST, Export
 from evaluation.ml.search import NOTHING, Ranking, Search, Top, top_k
 
-LONGEST_LIST = 20  # tools in one answer
 LIST_RESERVE = 32  # tokens kept for the list when the thinking part is cut
 NO_DRAFTS = Drafts()
 
