@@ -263,7 +263,7 @@ class Running:
     def go_on(self, answer: Seen | Top | None) -> None:
         try:
             self.wants = self.writing.send(answer)  # type: ignore[arg-type]  # None starts it
-        except (StopIteration, ConnectionError):  # it is written, or whoever listened has gone
+        except StopIteration:  # it is written
             self.wants = None
 
 
