@@ -81,21 +81,26 @@ class Export:
         return self._mask(tuple(item.get("without") or ()), item.get("domain") or "", granted)
 
     def _mask(self, without: tuple[str, ...], domain: str, granted: tuple[str, ...] | None) -> trie.Mask:
-        """The last ones are kept: they change when the catalog or the caller does."""
+        """The last ones are kept: they change when the catalog or the caller does. Many threads may ask at once."""
         key = (without, domain, granted)
-        if key not in self.masks:
-            tools, given = self.spec["tools"], set(granted or ())
+        if (mask := self.masks.get(key)) is None:
+            tools = self.spec["tools"]
             hidden = {self.numbers[name] for name in without if name in self.numbers}
             if domain:
                 hidden |= {at for at, tool in enumerate(tools) if tool["domain"] != domain}
             if granted is not None:
-                needs = (set(tool.get("permissions") or ()) for tool in tools)
-                hidden |= {at for at, need in enumerate(needs) if need and not need & given}
-            while len(self.masks) >= MASKS:
-                self.masks.pop(next(iter(self.masks)), None)
+                hidden |= {at for at, need in self.needs.items() if need.isdisjoint(granted)}
             found = {at: tools[at]["ids"] for at in sorted(hidden)}
-            self.masks[key] = trie.mask(self.root, found) if found else NOTHING
-        return self.masks[key]
+            self.masks[key] = mask = trie.mask(self.root, found) if found else NOTHING
+            for old in list(self.masks)[:-MASKS]:
+                self.masks.pop(old, None)
+        return mask
+
+    @cached_property
+    def needs(self) -> dict[int, frozenset[str]]:
+        """{tool: its permission targets}, of those that have some."""
+        told = {at: frozenset(tool.get("permissions") or ()) for at, tool in enumerate(self.spec["tools"])}
+        return {at: need for at, need in told.items() if need}
 
     @cached_property
     def drafts(self) -> Drafts:
