@@ -15,6 +15,8 @@ def ranked(
     """For every query the k best names with their cosines. Rows are normalised, and `names` is sorted: ties go to the
     name that sorts first."""
     k = min(k, len(names))
+    if not k:
+        return [[] for _ in queries]
     found: list[list[tuple[str, float]]] = []
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         for row in queries[start : start + QUERIES_AT_ONCE] @ tools.T:

@@ -26,13 +26,12 @@ SLIDING = "sliding_attention"
 
 @dataclass(eq=False)
 class Context:
-    """One request's place in the buffer. `row` moves when others leave."""
+    """One request's place in the buffer. `row` moves when others leave. `thought`, `ended`: whether a trace says
+    something, and whether it is closed; the pocket model's, see there."""
 
     row: int
     length: int = 0  # tokens that are kept
-    thought: bool = (
-        False  # whether a trace says something, and whether it is closed: the pocket model's, see there
-    )
+    thought: bool = False
     ended: bool = False
 
 
@@ -59,15 +58,23 @@ class Scores:
 
     @cached_property
     def _values(self) -> npt.NDArray[np.float32]:
-        return np.asarray(self.logits.cpu().numpy())
+        return np.asarray(self.logits.numpy())
 
-    def of(self, place: int, ids: Any) -> Numbers:
+    def _few(self, place: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Logits of some tokens: of a GPU's table these alone are copied."""
+        if self.logits.is_cpu:
+            return self._values[place, ids]
+        chosen = torch.from_numpy(ids).to(self.logits.device)
+        return np.asarray(self.logits[place, chosen].cpu().numpy())
+
+    def of(self, place: int, ids: Sequence[int] | npt.NDArray[np.int64]) -> Numbers:
         """Log-probabilities of some tokens at a place; they are over the whole vocabulary."""
-        return np.asarray(self._values[place, ids] - self._norms[place], dtype=np.float64)
+        few = self._few(place, np.asarray(ids, dtype=np.int64))
+        return np.asarray(few - self._norms[place], dtype=np.float64)
 
     def likeliest(self, place: int, ids: Sequence[int]) -> int:
         """The best of some tokens, the first among equals."""
-        return ids[int(self._values[place, np.asarray(ids)].argmax())]
+        return ids[int(self._few(place, np.asarray(ids, dtype=np.int64)).argmax())]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import exp, log
 from pathlib import Path
 from string import ascii_uppercase
@@ -32,6 +32,7 @@ from evaluation.ml.export import Export, common_start, load
 from evaluation.ml.search import BEAMS, ENOUGH, Ranking, Search, Top, beam, top_k
 from evaluation.ml.trie import Mask
 from evaluation.ml.write import Running, Seen, Writer, Written
+from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_jsonl
 
@@ -54,7 +55,7 @@ class Asked:
     k: int
     ids: list[int]
     on_event: Callable[[str, Any], None] | None = None
-    begun: float = field(default_factory=time.monotonic)
+    clients: list[Departure] = field(default_factory=list)  # of whoever waits for it
     row: Item | None = None
     error: Exception | None = None
     written: Written | None = None
@@ -65,14 +66,21 @@ class Asked:
         self.row = row
         self.done.set()
 
+    def fail(self, error: Exception) -> None:
+        self.error = error
+        self.done.set()
+
+    @property
+    def left(self) -> bool:
+        """Does nobody wait for it any more?"""
+        return bool(self.clients) and all(one.happened for one in self.clients)
+
 
 class Batch:
     """What is being answered together: requests join before each forward and leave after it."""
 
     def __init__(self, export: Export) -> None:
         self.export = export
-        self.contexts = export.contexts()
-        self.writer = Writer(export, export.drafts)
         self.waiting: deque[Asked] = deque()
         self.running: list[tuple[Running, Asked]] = []
         self.taken: list[Asked] = []  # whoever is not answered yet, but for those who wait
@@ -82,6 +90,15 @@ class Batch:
         if not export.spec["reasoning"]:
             self.opening = self.skipping
         self.shared = common_start(self.opening, self.skipping)
+
+    # made by the first step: what fails there is told to whoever is in it
+    @cached_property
+    def contexts(self) -> Contexts:
+        return self.export.contexts()
+
+    @cached_property
+    def writer(self) -> Writer:
+        return Writer(self.export, self.export.drafts)
 
     @property
     def busy(self) -> bool:
@@ -93,11 +110,19 @@ class Batch:
         while self.busy:
             self.step()
 
+    def let_go(self) -> None:
+        """End what nobody waits for any more; the next step forgets it."""
+        for one in (*self.waiting, *(one for _, one in self.running)):
+            if one.left:
+                one.fail(Departed())
+
     def step(self) -> None:
         """Take in who waits, and one forward for all that is being written."""
+        self._finish()
         count = min(len(self.waiting), AT_ONCE - len(self.running))
-        if count > 0:
-            self._admit([self.waiting.popleft() for _ in range(count)])
+        popped = [self.waiting.popleft() for _ in range(count)]
+        if asked := [one for one in popped if not one.done.is_set()]:
+            self._admit(asked)
         if self.running:
             self.writer.guesses = max(1, GUESSED // len(self.running))
             write.step(self.contexts, [running for running, _ in self.running])
@@ -169,8 +194,7 @@ class Batch:
             if one.decode == FAST:
                 one.answer(row)
             elif one.on_event is not None:
-                with suppress(ConnectionError):
-                    one.on_event("fast", row)
+                one.on_event("fast", row)
 
     def _ranked(
         self, asked: list[Asked], looked: dict[Asked, tuple[Context, torch.Tensor]], masks: list[Mask]
@@ -227,12 +251,15 @@ class Batch:
         self._finish()
 
     def _finish(self) -> None:
-        """Answer those that have ended."""
-        over = [(running, one) for running, one in self.running if running.wants is None]
+        """Answer those that are written, and forget those that were let go."""
+        over, going = [], []
+        for running, one in self.running:
+            (over if running.wants is None or one.done.is_set() else going).append((running, one))
         if over:
-            self.running = [pair for pair in self.running if pair[0].wants is not None]
+            self.running = going
             self.contexts.drop([running.context for running, _ in over])
-            for running, one in over:
+        for running, one in over:
+            if not one.done.is_set():
                 one.answer(self._written(one, running.result))
 
     def _written(self, one: Asked, result: Written) -> Item:
@@ -298,28 +325,32 @@ class Engine:
             ]
 
     def answer(
-        self, item: Item, decode: str, k: int = 10, on_event: Callable[[str, Any], None] | None = None
+        self,
+        item: Item,
+        decode: str,
+        k: int = 10,
+        on_event: Callable[[str, Any], None] | None = None,
+        departure: Departure | None = None,
     ) -> Item:
         """One request, from any thread; it shares its forwards with all that are asked meanwhile. `on_event`: is told
-        ("fast", prediction) and ("text", more of the trace), in the engine's thread; where it raises ConnectionError
-        nobody listens any more, and the trace ends."""
+        ("fast", prediction) and ("text", more of the trace), in the engine's thread. `departure`: of whoever asked;
+        raises Departed when that ended it."""
         begun = time.monotonic()
         mine = self.asked(item, decode, k)
         mine.on_event = on_event
         key = json.dumps([decode, k, item], sort_keys=True) if on_event is None else ""
         with self.changed:
             asked = self.known.get(key, mine)
+            if asked.error is not None:
+                asked = mine
             if asked is mine:
+                self._take(mine)
                 if key:
                     self.known[key] = mine
-                if self.batch is None:
-                    self.batch = Batch(self.export)
-                    threading.Thread(target=self._work, name="engine", daemon=True).start()
-                self.batch.waiting.append(mine)
-                self.changed.notify()
+            asked.clients.append(departure or Departure())
         asked.done.wait()
         with self.changed:
-            if self.known.get(key) is mine:
+            if self.known.get(key) is asked:
                 del self.known[key]
         if asked.error is not None:
             raise asked.error
@@ -328,6 +359,14 @@ class Engine:
         if decode == BOTH:
             return {part: {**row[part], **about} for part in (FAST, TRACE)}
         return {**row, **about}
+
+    def _take(self, asked: Asked) -> None:
+        if self.batch is None:
+            batch = Batch(self.export)
+            threading.Thread(target=self._work, name="engine", daemon=True).start()
+            self.batch = batch  # not before: where no thread can be started, the next request tries
+        self.batch.waiting.append(asked)
+        self.changed.notify()
 
     def _work(self) -> None:
         """Until nothing was asked for a while: a model that nobody asks any more can be forgotten."""
@@ -338,6 +377,7 @@ class Engine:
                 if not self.changed.wait_for(lambda batch=batch: batch.busy, IDLE_SECONDS):  # type: ignore[misc]
                     self.batch = None
                     return
+                batch.let_go()  # here, where nobody can join what ends
             try:
                 batch.step()
             except Exception as error:  # noqa: BLE001 - whatever it was, everybody in the batch is told
@@ -349,8 +389,7 @@ class Engine:
             self.batch.waiting.extend(batch.waiting)
         for one in batch.taken:
             if not one.done.is_set():
-                one.error = error
-                one.done.set()
+                one.fail(error)
 
     def asked(self, item: Item, decode: str, k: int) -> Asked:
         if decode not in (*DECODES, BOTH):

@@ -32,6 +32,8 @@ from training.ml.bases.pocket import PocketConfig  # its module registers the cl
 from training.ml.export import DRAFTS
 
 MASKS = 16  # combinations of tools left out whose tries are kept
+LONGEST_LIST = 20  # tools in one answer
+SEPARATOR = 4  # tokens between two tools of a list, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,13 @@ class Export:
 
     @cached_property
     def decoder(self) -> Decoder:
-        return Decoder(self.model)
+        return Decoder(self.model, self.longest)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a request with the longest trace and list. A list may go beyond what the model learned from."""
+        tools = LONGEST_LIST * (max(len(tool["ids"]) for tool in self.spec["tools"]) + SEPARATOR)
+        return int(self.spec["max_prompt_tokens"] + self.spec["max_new_tokens"] + tools)
 
     @property
     def is_pocket(self) -> bool:
@@ -73,21 +81,26 @@ class Export:
         return self._mask(tuple(item.get("without") or ()), item.get("domain") or "", granted)
 
     def _mask(self, without: tuple[str, ...], domain: str, granted: tuple[str, ...] | None) -> trie.Mask:
-        """The last ones are kept: they change when the catalog or the caller does."""
+        """The last ones are kept: they change when the catalog or the caller does. Many threads may ask at once."""
         key = (without, domain, granted)
-        if key not in self.masks:
-            tools, given = self.spec["tools"], set(granted or ())
+        if (mask := self.masks.get(key)) is None:
+            tools = self.spec["tools"]
             hidden = {self.numbers[name] for name in without if name in self.numbers}
             if domain:
                 hidden |= {at for at, tool in enumerate(tools) if tool["domain"] != domain}
             if granted is not None:
-                needs = (set(tool.get("permissions") or ()) for tool in tools)
-                hidden |= {at for at, need in enumerate(needs) if need and not need & given}
-            while len(self.masks) >= MASKS:
-                self.masks.pop(next(iter(self.masks)), None)
+                hidden |= {at for at, need in self.needs.items() if need.isdisjoint(granted)}
             found = {at: tools[at]["ids"] for at in sorted(hidden)}
-            self.masks[key] = trie.mask(self.root, found) if found else NOTHING
-        return self.masks[key]
+            self.masks[key] = mask = trie.mask(self.root, found) if found else NOTHING
+            for old in list(self.masks)[:-MASKS]:
+                self.masks.pop(old, None)
+        return mask
+
+    @cached_property
+    def needs(self) -> dict[int, frozenset[str]]:
+        """{tool: its permission targets}, of those that have some."""
+        told = {at: frozenset(tool.get("permissions") or ()) for at, tool in enumerate(self.spec["tools"])}
+        return {at: need for at, need in told.items() if need}
 
     @cached_property
     def drafts(self) -> Drafts:

@@ -48,12 +48,13 @@ class Layer:
 class Decoder:
     """The model's decoder (Qwen3's layers) with fewer and larger products."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, longest: int) -> None:
+        """`longest`: tokens that a context may come to hold."""
         writer, config = model.model.writer, model.config.writer
         self.heads = config.num_attention_heads
         self.layers = [Layer.of(layer) for layer in writer.layers]
         self.norm = writer.norm.weight
-        places = torch.arange(config.max_position_embeddings, device=self.norm.device)[None]
+        places = torch.arange(longest, device=self.norm.device)[None]
         cos, sin = (one[0] for one in writer.rotary_emb(self.norm.detach().float(), places))
         # [layers, 2, 2, places, width of a head]: what a query and a key are multiplied by, and what their other half
         # is, so that they are scaled by their norm's weights and turned to their position at once

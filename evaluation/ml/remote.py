@@ -14,9 +14,11 @@ import heapq
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
@@ -52,7 +54,8 @@ from evaluation.ml.engine import (
 from evaluation.ml.export import Export, load
 from evaluation.ml.search import ENOUGH, Ranking, Search, Top
 from evaluation.ml.trie import Mask, Node, build
-from evaluation.ml.write import LONGEST_LIST, Seen, Writer, Writing, Written, thinking_cap
+from evaluation.ml.write import Seen, Writer, Writing, Written, thinking_cap
+from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm.completions import MOST_ALLOWED, Chosen, Completions, Served
 from trace_site.lib.llm.exchange import Endpoint
@@ -62,7 +65,6 @@ AT_ONCE = 64  # requests of a list that are under way together
 BLOCK = 32  # of them are told together
 WAVE = 8  # nodes that a search asks about together
 CALL_SECONDS, ATTEMPT_SECONDS = 120.0, 60.0
-SEPARATOR = 4  # tokens between two tools of a list, at most
 PIECE, LARGEST_PIECE = 8, 128  # tokens that are asked for where the first piece was not enough
 NAME_DIGITS = 12
 HINTS = {
@@ -77,10 +79,20 @@ T = TypeVar("T")
 
 
 class Server:
-    """The completions of one server for many threads, over one event loop."""
+    """The completions of one server for many threads, over one event loop. Its connections end with it."""
+
+    origin: "Server | None" = None  # kept for as long as somebody is answered
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self.departure = Departure()
         self.completions = self._run(_made(endpoint))
+        weakref.finalize(self, _close, self.completions).atexit = False
+
+    def of(self, departure: Departure) -> "Server":
+        """The same for one client: what it waits for ends when he leaves, and raises Departed."""
+        own = copy(self)
+        own.departure, own.origin = departure, self
+        return own
 
     def served(self) -> list[Served]:
         return self._run(self.completions.served())
@@ -101,11 +113,22 @@ class Server:
         return self._run(_together([self.completions.choose(prompt, allowed) for prompt, allowed in asked]))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+        future = asyncio.run_coroutine_threadsafe(work, _loop())
+        self.departure.until(future.cancel)
+        try:
+            return future.result()
+        except CancelledError:
+            raise Departed from None
+        finally:
+            self.departure.until(None)
 
 
 async def _made(endpoint: Endpoint) -> Completions:
     return Completions(endpoint, HINTS)
+
+
+def _close(completions: Completions) -> None:
+    asyncio.run_coroutine_threadsafe(completions.close(), _loop())
 
 
 async def _together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
@@ -305,11 +328,18 @@ class Engine:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def answer(
-        self, item: Item, decode: str, k: int = 10, on_event: Callable[[str, Any], None] | None = None
+        self,
+        item: Item,
+        decode: str,
+        k: int = 10,
+        on_event: Callable[[str, Any], None] | None = None,
+        departure: Departure | None = None,
     ) -> Item:
-        """One request, from any thread. `on_event`: is told ("fast", prediction) and ("text", more of the trace)."""
+        """One request, from any thread. `on_event`: is told ("fast", prediction) and ("text", more of the trace).
+        `departure`: of whoever asked; raises Departed when that ended it."""
         begun = time.monotonic()
-        row = self._answer(item, decode, k, on_event)
+        engine = replace(self, server=self.server.of(departure or Departure()))
+        row = engine._answer(item, decode, k, on_event)
         seconds = {"seconds": round(time.monotonic() - begun, 5)}
         if decode == BOTH:
             return {**row, **{part: {**row[part], **seconds} for part in (FAST, TRACE)}}
@@ -461,7 +491,7 @@ def open_remote(folder: Path, threads: int = 2) -> Engine | None:
     )
     server = Server(endpoint)
     served = serving(server, endpoint)
-    room = longest(export)
+    room = export.longest + LARGEST_PIECE  # a piece may go beyond the longest answer
     if served.longest is not None and served.longest < room:
         problem = f"the server reads {served.longest:,} tokens, and this model needs {room:,}."
         hint = f"Start it with --max-model-len {room}."
@@ -473,12 +503,6 @@ def open_remote(folder: Path, threads: int = 2) -> Engine | None:
         server,
         {"engine": served.engine, "version": served.version, "host": host.netloc.rpartition("@")[2]},
     )
-
-
-def longest(export: Export) -> int:
-    """Tokens of a request with the longest trace and list, and a piece that goes beyond them."""
-    tools = LONGEST_LIST * (max(len(tool["ids"]) for tool in export.spec["tools"]) + SEPARATOR)
-    return int(export.spec["max_prompt_tokens"] + export.spec["max_new_tokens"] + tools + LARGEST_PIECE)
 
 
 def name_of(digest: str) -> str:

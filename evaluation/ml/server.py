@@ -12,13 +12,15 @@ browser can. What is loaded lies below one of the folders the server was given, 
 
 import hmac
 import json
+import select
 import socket
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
@@ -27,6 +29,7 @@ from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
 from evaluation.ml.manifest import digest
+from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
 
@@ -39,7 +42,7 @@ RETRY_AFTER = "2"
 FAILED_SECONDS = 30.0  # a model that could not be loaded is not tried again for so long
 READ_SECONDS = 10.0  # for a whole request, however its bytes come
 IDLE_SECONDS = 30  # a connection without a request is kept; also of one write
-LOOK_SECONDS = 0.05  # how often connections are looked through for those that are too slow
+LOOK_SECONDS = 0.05  # how often connections are looked through for those that are too slow, or closed
 MOST_CONNECTIONS = 128
 MOST_REQUESTS = 100  # of one batch
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -86,7 +89,7 @@ class Models:
         if not slot.ready.wait(PATIENCE):
             raise Loading
         if slot.error:
-            raise slot.error
+            raise slot.error.with_traceback(None)  # else it would collect the frames of every request
         return folder, slot
 
     def _allowed(self, folder: Path) -> Path:
@@ -129,6 +132,8 @@ class Models:
             slot.error = TraceError(
                 f"the model could not be loaded ({said(error)}).", code="bad_export", where=str(path)
             )
+        if slot.error:  # its frames hold what had been loaded
+            slot.error.__cause__ = slot.error.__context__ = slot.error.__traceback__ = None
         slot.failed_at = time.monotonic()
         slot.ready.set()
 
@@ -146,9 +151,18 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
 
 
+def told(error: Exception) -> Answer:
+    """An error as whoever asked reads it: a damaged model raises anything."""
+    if isinstance(error, TraceError):
+        return error.as_dict()
+    return {"message": f"the model failed ({said(error)}).", "code": "engine_failed", "extra": {}}
+
+
 def read_json(body: bytes) -> Answer:
     try:
         data = json.loads(body)
+        if b"\\u" in body:  # half a character, which no text holds, can be written as an escape
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise TraceError("the body is not JSON.", code="bad_request") from error
     if not isinstance(data, dict):
@@ -193,57 +207,56 @@ def are_texts(entries: Any) -> TypeGuard[list[str]]:
     return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
 
 
-def answer(engine: Any, request: Answer, on_event: Callable[[str, Any], None] | None = None) -> Answer:
+def answer(
+    engine: Any,
+    request: Answer,
+    departure: Departure,
+    on_event: Callable[[str, Any], None] | None = None,
+) -> Answer:
     item = {"id": "request"} | {name: request[name] for name in ASKED}
-    row: Answer = engine.answer(item, request["mode"], request["k"], on_event)
+    row: Answer = engine.answer(item, request["mode"], request["k"], on_event, departure)
     return {name: value for name, value in row.items() if name != "id"}
 
 
-def retrieve(models: Models, data: Answer) -> Answer:
+def chosen_and_read(models: Models, data: Answer) -> tuple[Slot, Answer, Answer]:
+    """The model that answers, what is asked, and what is said of both beside the answer."""
     chosen, request = read_models(data), read_request(data)
     folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
     about = {"model": str(folder), "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
-    return about | answer(slot.engine, request)
+    return slot, request, about
 
 
-def stream(models: Models, data: Answer) -> Generator[Answer]:
-    """Events; mistakes are raised before the first, and the last one afterwards. Closed, it ends the writing."""
-    chosen, request = read_models(data), read_request(data)
-    folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
-    about = {"model": str(folder), "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
+def retrieve(models: Models, data: Answer, departure: Departure) -> Answer:
+    slot, request, about = chosen_and_read(models, data)
+    return about | answer(slot.engine, request, departure)
+
+
+def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answer]:
+    """Events. Mistakes are raised at once; what fails later is the last event."""
+    slot, request, about = chosen_and_read(models, data)
     events: SimpleQueue[Answer] = SimpleQueue()
-    left = threading.Event()  # nobody listens any more
 
     def on_event(name: str, said: Any) -> None:
-        if left.is_set():
-            raise ConnectionError
         events.put({"event": name, **(about | said if name == "fast" else {"text": said})})
 
     def work() -> None:
         try:
-            events.put({"event": "done", **about, **answer(slot.engine, request, on_event)})
-        except TraceError as error:
-            events.put({"event": "error", **error.as_dict()})
-        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
-            events.put(
-                {"event": "error", "message": f"the model failed ({said(error)}).", "code": "engine_failed"}
-            )
+            events.put({"event": "done", **about, **answer(slot.engine, request, departure, on_event)})
+        except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told
+            events.put({"event": "error", **told(error)})
 
     threading.Thread(target=work, daemon=True).start()
 
-    def told() -> Generator[Answer]:
-        try:
-            while True:
-                yield (event := events.get())
-                if event["event"] in ("done", "error"):
-                    return
-        finally:
-            left.set()
+    def until_the_last() -> Iterator[Answer]:
+        while True:
+            yield (event := events.get())
+            if event["event"] in ("done", "error"):
+                return
 
-    return told()
+    return until_the_last()
 
 
-def retrieve_batch(models: Models, data: Answer) -> Answer:
+def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer:
     """All requests side by side."""
     chosen, requests = read_models(data), data.get("requests") or []
     fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_REQUESTS
@@ -253,9 +266,9 @@ def retrieve_batch(models: Models, data: Answer) -> Answer:
 
     def answered(one: Answer) -> Answer:
         try:
-            return answer(slot.engine, read_request({"without": data.get("without"), **one}))
-        except TraceError as error:
-            return {"error": error.as_dict()}
+            return answer(slot.engine, read_request({"without": data.get("without"), **one}), departure)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the others have their answers
+            return {"error": told(error)}
 
     with ThreadPoolExecutor(len(requests)) as pool:
         answers = list(pool.map(answered, requests))
@@ -274,6 +287,7 @@ class Server(ThreadingHTTPServer):
         self.models, self.token, self.names = models, token, frozenset([*LOOPBACK, *names])
         self.places = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.deadlines: dict[Handler, float] = {}  # of the requests that are being read
+        self.departures: dict[Handler, Departure] = {}  # of whoever is being answered
         super().__init__(address, Handler)
 
     def service_actions(self) -> None:
@@ -283,6 +297,14 @@ class Server(ThreadingHTTPServer):
             if deadline < now:
                 handler.take_time()
                 handler.hang_up()
+        for handler, departure in list(self.departures.items()):
+            if handler.is_left():
+                departure.happen()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who hangs up while an answer is sent is no news."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self.places.acquire(blocking=False):
@@ -319,8 +341,8 @@ class Handler(BaseHTTPRequestHandler):
         self.take_time()
         super().finish()
 
-    def be_quick(self) -> None:
-        self.house.deadlines[self] = time.monotonic() + READ_SECONDS
+    def be_quick(self, seconds: float | None = None) -> None:
+        self.house.deadlines[self] = time.monotonic() + (seconds or READ_SECONDS)
 
     def take_time(self) -> None:
         self.house.deadlines.pop(self, None)
@@ -329,6 +351,15 @@ class Handler(BaseHTTPRequestHandler):
         """Ends the read that another thread waits in."""
         with suppress(OSError):  # who was waited for has hung up first
             self.request.shutdown(socket.SHUT_RD)
+
+    def is_left(self) -> bool:
+        """Is the connection closed at its other end?"""
+        try:
+            poll = select.poll()
+            poll.register(self.request, select.POLLIN)
+            return bool(poll.poll(0)) and not self.request.recv(1, socket.MSG_PEEK)
+        except (OSError, ValueError):  # ValueError: at this end
+            return True
 
     @property
     def house(self) -> Server:
@@ -360,29 +391,35 @@ class Handler(BaseHTTPRequestHandler):
         answers = {"/retrieve": retrieve, "/batch": retrieve_batch}.get(self.path)
         if answers is None:
             return self.fail(404, "unknown address.", "not_found")
+        departure = self.house.departures[self] = Departure()
         try:
             data = read_json(body)
             if self.path == "/retrieve" and data.get("stream") is True:
-                return self.stream(stream(self.house.models, data))
-            found = answers(self.house.models, data)
+                return self.stream(stream(self.house.models, data, departure))
+            found = answers(self.house.models, data, departure)
+        except Departed:
+            self.close_connection = True
         except Loading:
             self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER}, keep=True)
         except TraceError as error:
             if error.code.startswith("llm_"):  # of the server that holds the weights, which may serve again
                 return self.answer(503, error.as_dict(), {"Retry-After": RETRY_AFTER})
             self.answer(404 if error.code == "no_export" else 400, error.as_dict())
-        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
-            self.fail(500, f"the model failed ({said(error)}).", "engine_failed", keep=True)
+        except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told
+            self.answer(500, told(error))
         else:
             self.answer(200, found)
+        finally:
+            del self.house.departures[self]
+            departure.happen()  # a stream that could not be sent
 
-    def stream(self, events: Generator[Answer]) -> None:
+    def stream(self, events: Iterable[Answer]) -> None:
         self.close_connection = True
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-ndjson; charset=utf-8")
-        self.send_header("Connection", "close")
-        self.end_headers()
-        with closing(events), suppress(OSError):  # whoever asked has gone
+        with suppress(OSError):  # whoever asked has gone
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-ndjson; charset=utf-8")
+            self.send_header("Connection", "close")
+            self.end_headers()
             for event in events:
                 self.wfile.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
 
@@ -419,6 +456,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(payload)
+        self.be_quick(IDLE_SECONDS)  # with the first line of the next request
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests may hold business text: nothing of them is logged."""

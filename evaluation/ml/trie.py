@@ -19,9 +19,8 @@ class Node:
     tool: int = -1  # position of the tool this node completes, -1 inside
     size: int = 0  # tools at or below this node
     ids: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    tools: Ids = field(
-        default_factory=lambda: np.zeros(0, dtype=np.int64)
-    )  # of the children, -1 where inside
+    # of the children, -1 where inside
+    tools: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def leaf(self) -> bool:

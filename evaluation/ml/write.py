@@ -15,10 +15,9 @@ import torch
 from evaluation.ml import trie
 from evaluation.ml.contexts import Context, Contexts, Scores, Tree
 from evaluation.ml.drafts import LONGEST, Drafts
-from evaluation.ml.export import Export
+from evaluation.ml.export import LONGEST_LIST, Export
 from evaluation.ml.search import NOTHING, Ranking, Search, Top, top_k
 
-LONGEST_LIST = 20  # tools in one answer
 LIST_RESERVE = 32  # tokens kept for the list when the thinking part is cut
 NO_DRAFTS = Drafts()
 
@@ -264,7 +263,7 @@ class Running:
     def go_on(self, answer: Seen | Top | None) -> None:
         try:
             self.wants = self.writing.send(answer)  # type: ignore[arg-type]  # None starts it
-        except (StopIteration, ConnectionError):  # it is written, or whoever listened has gone
+        except StopIteration:  # it is written
             self.wants = None
 
 

@@ -7,6 +7,8 @@
     python -m tests.bench.engine guesses EXPORT       traces with and without guesses: calls, time, equal tokens
     python -m tests.bench.engine letters EXPORT       lettered questions, one forward against one a choice
     python -m tests.bench.engine bootstrap            confidence intervals against lm-evaluation-harness's way
+    python -m tests.bench.engine batches EXPORT       the same requests one by one and 32 at a time: equal answers
+    python -m tests.bench.engine mask EXPORT          what holding a list to tools costs; tools outside the catalog
     python -m tests.bench.engine port EXPORT [TREE]   1, 8 and 16 clients of the port; TREE: another checkout
 
 EXPORT is the folder of a model. Requests: tests/bench/dev_requests.jsonl, which no benchmark holds and no rule is
@@ -19,6 +21,7 @@ import http.client
 import json
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -30,6 +33,7 @@ from contextlib import contextmanager
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -39,6 +43,7 @@ from evaluation.core.stats import bootstrap_table
 from evaluation.ml import trie
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.engine import Engine, open_engine
+from evaluation.ml.write import ListWriter
 from tests.bench.measure import in_turn, machine
 from training.core.questions import mcq_question
 
@@ -306,6 +311,84 @@ def bootstrap(args: argparse.Namespace) -> None:
     print(wall.line("bootstrap against lm-evaluation-harness's, wall"), f"= {1 / wall.ratio:.1f}x")
 
 
+# batches: one by one against 32 at a time
+
+
+def batches(args: argparse.Namespace) -> None:
+    engine, items = open_engine(args.export, THREADS), requests(args.requests)
+    for decode in ("fast", "trace"):
+        together = predicted(engine, items, decode)
+        alone = {item["id"]: predicted(engine, [item], decode)[item["id"]] for item in items}
+        pairs = [(alone[key], together[key]) for key in alone]
+        apart = [
+            abs(one - other)
+            for a, b in pairs
+            if a["tools"] == b["tools"]
+            for one, other in zip(a["scores"], b["scores"], strict=True)
+        ]
+        equal = {
+            "answers": sum(
+                {**a, "seconds": 0, "calls": 0} == {**b, "seconds": 0, "calls": 0} for a, b in pairs
+            ),
+            "lists of tools": sum(a["tools"] == b["tools"] for a, b in pairs),
+            "raw texts": sum(a["raw"] == b["raw"] for a, b in pairs),
+        }
+        told = ", ".join(f"{count} {name}" for name, count in equal.items())
+        print(
+            f"{decode}, {len(items)} requests alone and 32 at a time: equal are {told};"
+            f" scores of equal lists at most {max(apart, default=0):.1e} apart"
+        )
+
+
+# mask: what the constraint of a list costs
+
+
+def mask(args: argparse.Namespace) -> None:
+    """Of `trace`: choosing each token of a list among the valid ones, against choosing it among all."""
+    engine, items = open_engine(args.export, THREADS), requests(args.requests)
+    spent = 0.0
+
+    def timed(method: Callable[..., Any]) -> Callable[..., Any]:
+        def run(writer: ListWriter, *asked: Any) -> Any:
+            nonlocal spent
+            if asked:  # what is computed without a constraint too
+                asked[0].best, asked[0]._norms  # noqa: B018
+            begun = time.thread_time()
+            try:
+                return method(writer, *asked)
+            finally:
+                spent += time.thread_time() - begun
+
+        return run
+
+    predicted(engine, items, "trace")
+    parts = {name: timed(getattr(ListWriter, name)) for name in ("_take", "_forced")}
+    with patch.multiple(ListWriter, **parts):
+        begun = time.process_time()
+        traces = predicted(engine, items, "trace")
+        whole = time.process_time() - begun
+    known = set(engine.export.names)
+    print(
+        f"{len(known):,} tools, format {engine.export.spec['format']}, {len(items)} traces:"
+        f" {sum(row['list_steps'] for row in traces.values())} tokens of lists chosen among valid ones in"
+        f" {1e3 * spent:.1f} ms of {whole:.2f} s of processor time, {spent / whole:.2%}"
+    )
+    outside = sum(name not in known for row in traces.values() for name in listed(engine, row))
+    assert outside == 0, "a list that is held to tools names another"
+    loose = predicted(engine, items, "trace-free").values()
+    print(
+        f"entries outside the catalog: {outside} in trace, {sum(row['off_vocabulary'] for row in loose)} in"
+        f" trace-free, of {sum(len(row['tools']) + row['off_vocabulary'] for row in loose)} there"
+    )
+
+
+def listed(engine: Engine, row: Item) -> list[str]:
+    """What stands between quotes in the list of a raw answer: names of tools, else as it stands."""
+    tokens, close = engine.export.index.tokens, engine.export.spec["thinking"]["close"]
+    entries = re.findall(r'"([^"]*)"', row["raw"].rpartition(close)[2].partition("[")[2])
+    return [tokens.get(entry, entry) for entry in entries]
+
+
 # port: clients of an engine process
 
 
@@ -391,6 +474,8 @@ def main() -> None:
         ("guesses", guesses),
         ("letters", letters),
         ("bootstrap", bootstrap),
+        ("batches", batches),
+        ("mask", mask),
         ("port", ask_port),
     ):
         command = commands.add_parser(name)

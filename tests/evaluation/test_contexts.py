@@ -146,3 +146,14 @@ def test_log_probabilities_are_over_the_whole_vocabulary() -> None:
         assert scores.of(place, [4, 40]) == pytest.approx(wanted[place, [4, 40]].tolist(), abs=1e-5)
         assert scores.likeliest(place, [4, 40, 41]) in (4, 40, 41)
     assert scores.best == wanted.argmax(dim=-1).tolist()
+
+
+def test_a_few_tokens_are_the_same_from_a_table_that_lies_on_a_gpu(monkeypatch: Any) -> None:
+    logits = torch.randn(3, 50)
+    here, there = Scores(logits), Scores(logits)
+    monkeypatch.setattr(there, "logits", Mock(wraps=logits, is_cpu=False, device="cpu", __getitem__=None))
+    there.logits.__class__.__getitem__ = lambda _, at: logits[at]
+    there.__dict__["_norms"] = here._norms
+    for place in range(3):
+        assert (there.of(place, [4, 40]) == here.of(place, [4, 40])).all()
+        assert there.likeliest(place, [4, 40, 41]) == here.likeliest(place, [4, 40, 41])

@@ -1,13 +1,17 @@
 """The decodes on a tiny random model, against plain forwards without a cache."""
 
+import dataclasses
 import json
+import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
+from tests.evaluation.test_engine_server import NoThread
+from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from training.core.questions import mcq_question
 
@@ -325,16 +329,52 @@ def test_a_trace_is_told_as_it_grows(closing):
     assert row["trace"]["trace"].startswith(text.strip()) and len(text) > 0.5 * len(row["trace"]["trace"])
 
 
-def test_a_trace_to_which_nobody_listens_any_more_ends_and_the_others_go_on(closing):
-    def gone(name, what):
-        raise ConnectionError
+def test_a_trace_for_which_nobody_waits_any_more_ends_and_the_others_go_on(closing):
+    gone, said = Departure(), []
 
-    with ThreadPoolExecutor(2) as pool:
-        other = pool.submit(closing.answer, ITEMS[0], "trace", 5)
-        left = closing.answer(ITEMS[1], "both", 5, gone)
-    whole = closing.answer(ITEMS[1], "trace", 5)
-    assert left["trace"]["tokens"] < whole["tokens"] and whole["tools"]
-    assert other.result() == closing.answer(ITEMS[0], "trace", 5) | {"seconds": other.result()["seconds"]}
+    def heard(name, what):
+        said.append(name)
+        gone.happen()
+
+    other = asked(closing, ITEMS[0], "trace", 5)
+    left = asked(closing, ITEMS[1], "both", 5, heard, gone)
+    with pytest.raises(Departed):
+        left.result(30)
+    told = len(said)
+    closing.answer(ITEMS[1], "trace", 5, lambda name, what: said.append(name))
+    assert told <= 3 < len(said) - told
+    assert other.result(30)["raw"] == closing.answer(ITEMS[0], "trace", 5)["raw"]
+    assert len(closing.batch.contexts) == 1, "only what every prompt begins with is left"
+
+
+def test_equal_requests_end_when_the_last_who_waits_has_left(closing, monkeypatch):
+    from evaluation.ml import write
+
+    calls, gate, step = [], threading.Semaphore(0), write.step
+
+    def slowly(*args):
+        gate.acquire(timeout=10)
+        calls.append(args)
+        return step(*args)
+
+    monkeypatch.setattr(write, "step", slowly)
+    item = {**ITEMS[1], "query": "list the leave records of nobody"}
+    clients = [Departure() for _ in range(3)]
+    waiting = [asked(closing, item, "trace", 5, None, one) for one in clients]
+    wait_until(lambda: sum(len(one.clients) for one in closing.known.values()) == 3)
+    clients[0].happen()
+    gate.release(4)
+    wait_until(lambda: len(calls) == 4)
+    assert not any(one.done() for one in waiting)
+    for one in clients:
+        one.happen()
+    gate.release()
+    for one in waiting:
+        with pytest.raises(Departed):
+            one.result(30)
+    assert len(calls) <= 5 and not closing.known
+    gate.release(1000)
+    assert asked(closing, item, "trace", 5).result(30)["tools"]
 
 
 def test_who_shares_a_forward_that_fails_is_told_and_the_next_request_is_answered(engines, monkeypatch):
@@ -347,6 +387,58 @@ def test_who_shares_a_forward_that_fails_is_told_and_the_next_request_is_answere
         with pytest.raises(ZeroDivisionError):
             engine.answer(ITEMS[0], "fast", 5)
     assert engine.answer(ITEMS[0], "fast", 5)["tools"]
+
+
+def asked(engine, item, *more):
+    """The Future of an answer, in a thread that keeps no test waiting."""
+    future = Future()
+
+    def work():
+        try:
+            future.set_result(engine.answer(item, *more))
+        except Exception as error:  # noqa: BLE001 - whoever waits is told
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 30
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def test_where_no_thread_can_be_started_the_same_request_is_answered_later(engines, monkeypatch):
+    from evaluation.ml.engine import Engine
+
+    engine = Engine(engines("a").export)
+    with monkeypatch.context() as patch:
+        patch.setattr("evaluation.ml.engine.threading.Thread", NoThread)
+        with pytest.raises(RuntimeError):
+            engine.answer(ITEMS[0], "fast", 5)
+    assert asked(engine, ITEMS[0], "fast", 5).result(30)["tools"]
+
+
+def test_where_every_step_fails_each_request_is_told(engines, monkeypatch):
+    """As on a GPU that has failed: what takes the batch's place cannot be made either."""
+    from evaluation.ml.engine import Engine
+    from evaluation.ml.search import Search
+
+    engine = Engine(engines("a").export)
+    with monkeypatch.context() as patch:
+
+        def fails(*_):
+            patch.setattr("evaluation.ml.export.Export.contexts", lambda self: 1 / 0)
+            time.sleep(0.2)
+            return 1 / 0
+
+        patch.setattr(Search, "grow", fails)
+        many = [asked(engine, {**ITEMS[0], "query": f"pay {n}"}, "fast", 5) for n in range(40)]
+        for one in many:
+            with pytest.raises(ZeroDivisionError):
+                one.result(30)
+    assert asked(engine, ITEMS[0], "fast", 5).result(30)["tools"]
 
 
 def test_guesses_change_no_token(engines, closing):
@@ -420,6 +512,21 @@ def test_a_tool_that_is_left_out_is_in_no_list_and_comes_back(engines, fmt, deco
     }
 
 
+def test_many_threads_with_permissions_of_their_own_find_each_its_mask(engines, monkeypatch):
+    """More of them than are kept; behind a server each request has a thread."""
+    monkeypatch.setattr("evaluation.ml.export.MASKS", 1)
+    export = dataclasses.replace(engines("a").export, masks={})
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            granted = [["tax"], ["leave"], [], ["tax", "leave"]] * 300
+            masks = list(pool.map(lambda one: export.banned({"permissions": one}), granted))
+    finally:
+        sys.setswitchinterval(0.005)
+    wanted = {("tax",): 1, ("leave",): 2, (): 3, ("tax", "leave"): 0}
+    assert [len(mask.tools) for mask in masks] == [wanted[tuple(one)] for one in granted]
+
+
 def test_a_catalog_that_is_left_out_whole_is_answered_with_nothing(engines):
     for decode in ("fast", "trace"):
         engine = engines("b")
@@ -447,7 +554,5 @@ def test_an_engine_that_nobody_asks_lets_its_thread_end_and_answers_again(engine
     engine = Engine(engines("a").export)
     for _ in range(2):
         assert engine.answer(ITEMS[0], "fast", 5)["tools"]
-        deadline = time.monotonic() + 5
-        while engine.batch is not None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: engine.batch is None)
         assert engine.batch is None

@@ -1,9 +1,12 @@
+import gc
 import http.client
 import json
 import pickle
 import socket
 import threading
 import time
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -11,6 +14,7 @@ from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
 from evaluation.ml.server import MODELS, Models, Server, read_json, read_models, read_request
+from trace_site.lib.departure import Departed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
 
@@ -19,7 +23,7 @@ class EchoEngine:
     def __init__(self, name):
         self.name = name
 
-    def answer(self, item, decode, k, on_event=None):
+    def answer(self, item, decode, k, on_event=None, departure=None):
         row = {"id": item["id"], "tools": [self.name], "decode": decode, "query": item["query"]}
         if decode == "both":
             return {part: {**row, "decode": part} for part in ("fast", "trace")}
@@ -27,6 +31,13 @@ class EchoEngine:
             on_event("text", "be")
             on_event("text", "cause")
         return row
+
+
+class Faulty(EchoEngine):
+    def answer(self, item, *more):
+        if item["query"] == "fault":
+            raise ZeroDivisionError
+        return super().answer(item, *more)
 
 
 def folder(path, text="{}"):
@@ -129,6 +140,10 @@ def test_a_batch_is_answered_in_order_and_a_mistake_is_its_own(tmp_path, ask):
     first, wrong, both = answer["answers"]
     assert (status, answer["digest"], first["query"]) == (200, verify(export), "pay")
     assert "/query" in wrong["error"]["message"] and both["trace"]["query"] == "tax"
+    models = models_below(tmp_path, lambda path: Faulty(path.name))
+    _, _, answer = ask(models, {**body, "requests": [*asked, {"query": "fault"}]}, path="/batch")
+    assert [one.get("query") for one in answer["answers"]] == ["pay", None, None, None]
+    assert answer["answers"][3]["error"]["code"] == "engine_failed"
     for bad in ([], [1], "x", [{"query": "a"}] * 101):
         status, _, answer = ask(models_below(tmp_path), {**body, "requests": bad}, path="/batch")
         assert status == 400 and "/requests" in answer["message"]
@@ -143,28 +158,62 @@ def test_a_stream_tells_the_trace_as_it_grows_and_ends_with_the_answer(tmp_path,
     assert "".join(event["text"] for event in events[:2]) == "because" and events[2]["tools"] == ["m"]
 
 
+class Talker:
+    """Writes until whoever asked has left."""
+
+    def __init__(self):
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def answer(self, item, decode, k, on_event=None, departure=None):
+        self.begun.set()
+        while not departure.happened:
+            if on_event:
+                on_event("text", "and " * 100)
+            time.sleep(0.001)
+        self.ended.set()
+        raise Departed
+
+
+def asking(port, export, path="/retrieve", **more):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    body = {"model": str(export), "query": "pay", "mode": "trace", **more}
+    connection.request("POST", path, json.dumps(body))
+    return connection
+
+
 def test_who_leaves_a_stream_ends_the_writing(tmp_path, serve):
-    ended = threading.Event()
-
-    class Talker:
-        def answer(self, item, decode, k, on_event=None):
-            try:
-                while True:
-                    on_event("text", "and " * 100)
-                    time.sleep(0.001)
-            except ConnectionError:
-                ended.set()
-                raise
-
-    models = models_below(tmp_path, lambda path: Talker())
-    body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay", "mode": "trace", "stream": True})
-    connection = http.client.HTTPConnection("127.0.0.1", serve(models), timeout=5)
-    connection.request("POST", "/retrieve", body)
+    talker = Talker()
+    port = serve(models_below(tmp_path, lambda path: talker))
+    connection = asking(port, folder(tmp_path / "m"), stream=True)
     answer = connection.getresponse()
     assert "and" in answer.readline().decode()
     answer.close()
     connection.close()
-    assert ended.wait(10)
+    assert talker.ended.wait(10)
+
+
+@pytest.mark.parametrize("path", ["/retrieve", "/batch"])
+def test_who_leaves_before_an_answer_ends_the_work_for_it(tmp_path, serve, path, capfd):
+    talker = Talker()
+    port = serve(models_below(tmp_path, lambda path: talker))
+    connection = asking(port, folder(tmp_path / "m"), path, requests=[{"query": "pay"}])
+    assert talker.begun.wait(10) and not talker.ended.wait(0.1)
+    connection.close()
+    assert talker.ended.wait(10)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_stream_that_cannot_be_begun_ends_the_writing(tmp_path, serve, monkeypatch):
+    talker = Talker()
+
+    def fails(self, *_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(engine_server.Handler, "send_response", fails)
+    port = serve(models_below(tmp_path, lambda path: talker))
+    connection = asking(port, folder(tmp_path / "m"), stream=True)
+    assert talker.ended.wait(10)
+    connection.close()
 
 
 def test_a_connection_is_kept_for_the_next_request(tmp_path, serve):
@@ -241,6 +290,30 @@ def test_whatever_loading_raises_is_an_answer(tmp_path, ask, raised):
     assert (status, answer["code"]) == (400, "bad_export") and type(raised).__name__ in answer["message"]
 
 
+def test_a_failed_load_keeps_neither_what_it_had_read_nor_who_asked(tmp_path):
+    class Weights:
+        pass
+
+    kept = []
+
+    def opener(path):
+        weights = Weights()
+        kept.append(weakref.ref(weights))
+        try:
+            raise ValueError
+        except ValueError as error:
+            raise TraceError("is broken.", code="bad_export") from error
+
+    export, models, depths = folder(tmp_path / "m"), models_below(tmp_path, opener), []
+    for _ in range(3):
+        with pytest.raises(TraceError) as caught:
+            models.get(export)
+        depths.append(len(caught.traceback))
+        del caught
+    gc.collect()
+    assert kept[0]() is None and len(set(depths)) == 1
+
+
 def test_a_model_outside_the_roots_is_refused_before_anything_of_it_is_read(tmp_path, monkeypatch):
     (tmp_path / "root").mkdir()
     outside = folder(tmp_path / "m")
@@ -310,6 +383,19 @@ def test_who_sends_too_slowly_or_comes_too_many_is_hung_up_on(tmp_path, serve, m
     assert b"400" in heard[0] and b" 408 " in heard[1] and heard[2:] == [b"", b""]
 
 
+def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(tmp_path, serve, monkeypatch):
+    monkeypatch.setattr(engine_server, "IDLE_SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", serve(models_below(tmp_path))), timeout=5) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in connection.recv(4096)
+        begun = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - begun < 5:
+                connection.sendall(b"G")
+                time.sleep(0.02)
+        assert time.monotonic() - begun < 4
+
+
 @pytest.mark.parametrize(
     ("body", "where"),
     [
@@ -330,7 +416,7 @@ def test_every_wrong_field_is_named(body, where):
     assert caught.value.where == where
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"[" * 50_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"[" * 50_000, b'{"query": "\\ud800"}'])
 def test_body_that_is_no_json_object_is_refused(body):
     with pytest.raises(TraceError) as caught:
         read_json(body)
@@ -470,7 +556,7 @@ def test_a_manifest_that_cannot_be_read_is_an_answer(tmp_path, ask, monkeypatch)
 
 def test_model_that_fails_on_a_query_is_a_json_error(ask, tmp_path):
     class Failing:
-        def answer(self, item, decode, k, on_event=None):
+        def answer(self, item, decode, k, on_event=None, departure=None):
             raise IndexError("list index out of range")
 
     models = models_below(tmp_path, lambda path: Failing())

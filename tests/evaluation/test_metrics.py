@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from evaluation.core import metrics, report
+from evaluation.core import embedding, metrics, report
 from trace_site.lib.errors import TraceError
 
 ITEMS = [
@@ -187,3 +188,9 @@ def test_requests_are_also_counted_by_tier_and_style():
     counts = {facet: {value: one["n"] for value, one in values.items()} for facet, values in found.items()}
     assert counts == {"tier": {"easy": 2, "hard": 1, "medium": 1}, "style": {"explicit": 1}}
     assert found["tier"]["medium"]["metrics"]["recall@gen"]["mean"] == 0.5
+
+
+def test_nothing_is_like_a_query_in_an_empty_catalog():
+    rows = np.ones((2, 3), dtype=np.float32)
+    assert embedding.ranked(rows, rows[:0], [], 5) == [[], []]
+    assert embedding.ranked(rows, rows[:1], ["A/x"], 5) == [[("A/x", 3.0)]] * 2

@@ -1,13 +1,16 @@
 """A completions server that fails: what passes is waited for, what stays is one typed error, nothing half is kept."""
 
+import gc
 import http.client
 import json
 import threading
+import time
 
 import pytest
 
 from tests.evaluation.test_engine import ITEMS
 from tests.evaluation.test_remote import served
+from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError, status_of
 
 pytestmark = pytest.mark.ml
@@ -120,6 +123,53 @@ def test_a_stream_that_breaks_off_goes_on_where_it_did(engine):
     assert told() == wanted and not server.faults
     streams = [body for body in server.requests[before:] if body.get("stream")]
     assert len(streams) == 5 and len(streams[-1]["prompt"]) == len(streams[0]["prompt"]) + 10
+
+
+def test_who_leaves_ends_what_is_waited_for(engine):
+    server, remote = engine
+    server.faults[:] = ["hang"]
+    gone, begun = Departure(), time.monotonic()
+    threading.Timer(0.3, gone.happen).start()
+    with pytest.raises(Departed):
+        remote.answer(ITEMS[0], "trace-free", 5, None, gone)
+    assert time.monotonic() - begun < 4
+    assert remote.answer(ITEMS[0], "fast", 3)["tools"]
+
+
+def test_what_was_opened_in_vain_is_closed(start, monkeypatch):
+    from trace_site.lib.llm.completions import Completions
+
+    closed, close = threading.Event(), Completions.close
+
+    async def closing(self):
+        await close(self)
+        closed.set()
+
+    monkeypatch.setattr(Completions, "close", closing)
+    _, opened = start(processed=True)
+    with pytest.raises(TraceError):
+        opened()
+    gc.collect()
+    assert closed.wait(5)
+
+
+def test_a_stream_that_breaks_off_behind_its_last_token_is_whole(engine, monkeypatch):
+    from trace_site.lib.llm.client import Wire
+    from trace_site.lib.llm.exchange import LlmError
+
+    server, remote = engine
+    stream = Wire.stream
+
+    async def broken(*args):
+        await stream(*args)
+        raise LlmError("broke off its answer", "llm_broken", again=True)
+
+    prompt = remote.export.chat.query_ids("pay")
+    wanted = remote.server.write(prompt, 5, [], lambda tokens: None)
+    monkeypatch.setattr(Wire, "stream", broken)
+    before = len(server.requests)
+    assert remote.server.write(prompt, 5, [], lambda tokens: None) == wanted and len(wanted) == 5
+    assert len(server.requests) == before + 1
 
 
 def test_predictions_that_were_interrupted_are_whole_lines_and_go_on(start, folder, tmp_path, monkeypatch):

@@ -181,6 +181,20 @@ def test_contexts_that_come_and_go_and_branch_score_as_alone(engine: Any) -> Non
     assert len(contexts) == 0
 
 
+def test_the_longest_request_has_room_for_the_longest_trace_and_list(engine: Any) -> None:
+    export = engine.export
+    contexts, spec = export.contexts(), export.spec
+    prompt = engine.query_ids({"query": "pay " * 500})
+    (asked,), _ = contexts.admit([prompt])
+    listed = 20 * (len(export.spec["tools"][0]["ids"]) + 3)
+    written = (export.chat.text_ids("because it is ") * 100)[: spec["max_new_tokens"] + listed]
+    assert len(prompt) == spec["max_prompt_tokens"]
+    found = contexts.feed([asked], [written])
+    torch.testing.assert_close(
+        found.logits[0], logits(export.model, [[*prompt, *written]])[0, -1].float(), atol=NEAR, rtol=0
+    )
+
+
 def test_a_sequence_without_a_request_is_written_too(engine: Any) -> None:
     ids = engine.export.chat.text_ids("no marker of a request")
     alone = logits(engine.export.model, [ids])

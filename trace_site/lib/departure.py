@@ -4,6 +4,10 @@ import threading
 from collections.abc import Callable
 
 
+class Departed(Exception):
+    """Whoever asked has left, so it was not answered."""
+
+
 class Departure:
     """Of one client. Whoever notices it calls `happen`, in any thread; what waits for another server meanwhile says by
     `until` how that ends."""

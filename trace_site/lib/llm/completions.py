@@ -111,6 +111,8 @@ class Completions:
         written = Written()
 
         async def ask(seconds: float) -> Written:
+            if written.stopped or len(written.tokens) >= most:
+                return written  # it broke off when all was said
             body = self._body([*prompt, *written.tokens], most - len(written.tokens))
             body |= {"stop_token_ids": list(stop), "ignore_eos": True, "logprobs": 0}
             if heard is None:
