@@ -29,6 +29,8 @@ document.addEventListener("click", (event) => {
   const copier = event.target.closest("[data-copy]");
   if (copier) copy(copier);
 });
+// what went well has been read once one goes on, and on a telephone it may lie on the next button
+document.addEventListener("input", () => document.querySelectorAll("#toasts .tone-good").forEach((box) => box.remove()));
 
 function toggleMenu(open = !document.body.classList.contains("menu-open")) {
   document.body.classList.toggle("menu-open", open);
