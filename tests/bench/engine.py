@@ -235,10 +235,19 @@ def guesses(args: argparse.Namespace) -> None:
     cites = {key for key, row in plain.items() if any(code in row["trace"] for code in codes)}
     for name, keys in (("cite a rule", cites), ("cite none", plain.keys() - cites)):
         if keys:
-            calls = [sum(rows[key]["calls"] for key in keys) for rows in (guessed, plain)]
+            own = [item for item in items if item["id"] in keys]
+            alone = [row for item in own for row in predicted(engine, [item], "trace").values()]
+            calls = [
+                sum(row["calls"] for row in rows)
+                for rows in (alone, [guessed[key] for key in keys], [plain[key] for key in keys])
+            ]
+            same = sum(row["raw"] == plain[row["id"]]["raw"] for row in alone)
             tokens = sum(plain[key]["tokens"] for key in keys)
-            print(f"{len(keys)} that {name}: {calls[0] / calls[1]:.2f}x the calls, {tokens} tokens")
-            some = [item for item in items if item["id"] in keys][:20]
+            print(
+                f"{len(keys)} that {name}, {tokens} tokens: {calls[0] / calls[2]:.2f}x the calls alone ({same} alike),"
+                f" {calls[1] / calls[2]:.2f}x of those written 32 at a time"
+            )
+            some = own[:20]
             print_pairs(
                 lambda some=some: [predicted(engine, [item], "trace") for item in some],  # type: ignore[misc]
                 lambda some=some: [predicted(without, [item], "trace") for item in some],  # type: ignore[misc]
