@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from math import exp, log
 from pathlib import Path
 from string import ascii_uppercase
@@ -252,11 +253,10 @@ class Batch:
 
     def _finish(self) -> None:
         """Answer those that are written, and forget those that were let go."""
-        over, going = [], []
-        for running, one in self.running:
-            (over if running.wants is None or one.done.is_set() else going).append((running, one))
+        ends = [running.wants is None or one.done.is_set() for running, one in self.running]
+        over = list(compress(self.running, ends))
         if over:
-            self.running = going
+            self.running = [pair for pair, ended in zip(self.running, ends, strict=True) if not ended]
             self.contexts.drop([running.context for running, _ in over])
         for running, one in over:
             if not one.done.is_set():

@@ -371,7 +371,7 @@ def mask(args: argparse.Namespace) -> None:
         return run
 
     predicted(engine, items, "trace")
-    parts = {name: timed(getattr(ListWriter, name)) for name in ("_take", "_forced")}
+    parts: dict[str, Any] = {name: timed(getattr(ListWriter, name)) for name in ("_take", "_forced")}
     with patch.multiple(ListWriter, **parts):
         begun = time.process_time()
         traces = predicted(engine, items, "trace")

@@ -14,10 +14,10 @@ class Departure:
 
     def __init__(self) -> None:
         self.happened = False
-        self._end: Callable[[], None] | None = None
+        self._end: Callable[[], object] | None = None
         self._lock = threading.Lock()  # what has said that it is over is not ended afterwards
 
-    def until(self, end: Callable[[], None] | None) -> None:
+    def until(self, end: Callable[[], object] | None) -> None:
         """From here on leaving calls `end`; None: nothing."""
         with self._lock:
             self._end = end
