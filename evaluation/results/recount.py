@@ -13,11 +13,13 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from catalog.models import Clustering
 from evaluation.benchmarks.selectors import TRACED
 from evaluation.core.coverage import QueryGroups
 from evaluation.core.report import Counted
 from evaluation.coverage.selectors import Definition, definition_now, groups_by
 from evaluation.models import Benchmark, Evaluation, GroupDefinition, Prediction
+from evaluation.results import rollups
 from evaluation.results.groups import KIND, define, has_failed, in_force, lock, newest_job
 from evaluation.results.scoring import Grouping, Scored, benchmark_rows, score_requests
 from trace_site import jobs
@@ -52,7 +54,7 @@ def unfinished() -> QuerySet[Evaluation]:
 def is_due() -> bool:
     """Three queries."""
     row = in_force()
-    if row is not None and row.hash != definition_now().hash and counted().exists():
+    if (row is None or row.hash != definition_now().hash) and Clustering.objects.exists():
         return True
     return unfinished().exists()
 
@@ -87,12 +89,16 @@ def recount(ctx: JobContext) -> int:
         for place, evaluation in enumerate(evaluations):
             found.add(evaluation)
             ctx.progress(place + 1, len(evaluations), str(evaluation.benchmark))
+        figures = rollups.count()
         with ctx.guard():
             lock()
             came = counted().exclude(pk__in=[one.pk for one in evaluations]).exists() if is_new else False
             if came or in_force() != row:
                 continue  # measured or counted meanwhile: once more, with it
-            found.publish(define(definition, ctx.job) if is_new or row is None else row)
+            row = define(definition, ctx.job) if is_new or row is None else row
+            found.publish(row)
+            if figures.now.definition == row.hash:  # else rules or clusters moved on: the next count brings both
+                rollups.store(figures, row)
         many += len(evaluations)
     return many
 
