@@ -382,9 +382,13 @@ class KeptOutAnswer(models.Model):
     model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="kept_out")
     sample = models.ForeignKey(Sample, null=True, on_delete=models.CASCADE, related_name="+")
     request = models.ForeignKey(RetrievalRequest, null=True, on_delete=models.CASCADE, related_name="+")
-    text_key = models.CharField(max_length=64, help_text="of the text that was asked: an edited one is asked again")
+    text_key = models.CharField(
+        max_length=64, help_text="of the text that was asked: an edited one is asked again"
+    )
     tools = models.JSONField(help_text="names, as the model ranks them")
-    embedding = models.JSONField(null=True, help_text="names, as the embedding ranks them; null: nothing was embedded")
+    embedding = models.JSONField(
+        null=True, help_text="names, as the embedding ranks them; null: nothing was embedded"
+    )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField(auto_now_add=True)
 
@@ -417,7 +421,9 @@ class LabelledOutcome(models.Model):
     model_wrong = models.BooleanField(null=True, help_text="null: not asked")
     model_chose = models.BigIntegerField(null=True, help_text="null: no tool of the catalog")
     model_tool = models.BigIntegerField(null=True, help_text="the right tool that a wrong answer counts at")
-    model_at = models.CharField(max_length=10, blank=True, help_text="covered, uncovered or elsewhere; empty: right")
+    model_at = models.CharField(
+        max_length=10, blank=True, help_text="covered, uncovered or elsewhere; empty: right"
+    )
     embedding_wrong = models.BooleanField(null=True)
     embedding_chose = models.BigIntegerField(null=True)
     embedding_tool = models.BigIntegerField(null=True)
@@ -444,9 +450,13 @@ class ToolRollup(models.Model):
     wrong = models.PositiveIntegerField(default=0)
     uncovered = models.PositiveIntegerField(default=0)
     covered = models.PositiveIntegerField(default=0)
-    n_embedding = models.PositiveIntegerField(default=0, help_text="of the n, those that the embedding was asked")
+    n_embedding = models.PositiveIntegerField(
+        default=0, help_text="of the n, those that the embedding was asked"
+    )
     wrong_embedding = models.PositiveIntegerField(default=0)
-    traffic = models.PositiveIntegerField(default=0, help_text="recorded requests of the window that concern it")
+    traffic = models.PositiveIntegerField(
+        default=0, help_text="recorded requests of the window that concern it"
+    )
 
 
 class ClusterRollup(models.Model):
@@ -468,11 +478,17 @@ class ClusterRollup(models.Model):
     wrong_covered = models.PositiveIntegerField()
     n_embedding = models.PositiveIntegerField()
     wrong_embedding = models.PositiveIntegerField()
-    requests = models.PositiveIntegerField(help_text="that the score is of: traffic of the measured open tools")
-    score = models.FloatField(null=True, help_text="wrong answers to expect at uncovered pairs; null: not measured")
+    requests = models.PositiveIntegerField(
+        help_text="that the score is of: traffic of the measured open tools"
+    )
+    score = models.FloatField(
+        null=True, help_text="wrong answers to expect at uncovered pairs; null: not measured"
+    )
     score_low = models.FloatField(null=True)
     score_high = models.FloatField(null=True)
-    likeness = models.FloatField(help_text="orders what is not measured: uncovered pairs x similarity; no cost")
+    likeness = models.FloatField(
+        help_text="orders what is not measured: uncovered pairs x similarity; no cost"
+    )
     at = models.DateTimeField(help_text="when it was counted otherwise than before")
 
     class Meta:
@@ -510,11 +526,15 @@ class DomainFigures(models.Model):
     pairs = models.PositiveIntegerField()
     covered = models.PositiveIntegerField()
     named = models.PositiveIntegerField()
-    pairs_outside = models.PositiveIntegerField(help_text="(target, confusable) of rules that no cluster holds")
+    pairs_outside = models.PositiveIntegerField(
+        help_text="(target, confusable) of rules that no cluster holds"
+    )
     groups = models.JSONField(
         help_text="{all, covered, uncovered, outside: {n, wrong, n_embedding, wrong_embedding}} of labelled requests"
     )
-    sources = models.JSONField(help_text="{benchmark, sample, production: {n, wrong, n_embedding, wrong_embedding}}")
+    sources = models.JSONField(
+        help_text="{benchmark, sample, production: {n, wrong, n_embedding, wrong_embedding}}"
+    )
     covered_n = models.PositiveIntegerField(help_text="labelled requests of tools with a covered pair")
     covered_wrong = models.PositiveIntegerField(help_text="of them, wrong at a covered pair")
     tools_measured = models.PositiveIntegerField(help_text="with a labelled request")
@@ -524,7 +544,9 @@ class DomainFigures(models.Model):
     score_low = models.FloatField(null=True)
     score_high = models.FloatField(null=True)
     requests = models.PositiveIntegerField(help_text="that the score is of")
-    recorded = models.PositiveIntegerField(help_text="requests in the log of the window that concern its tools")
+    recorded = models.PositiveIntegerField(
+        help_text="requests in the log of the window that concern its tools"
+    )
     window_from = models.DateField(help_text="first day (UTC) of the recorded requests that count")
     window_to = models.DateField(help_text="last day (UTC)")
     at = models.DateTimeField(help_text="when it was counted")
@@ -544,7 +566,9 @@ class DomainFigures(models.Model):
 class DomainRollup(DomainFigures):
     """A row a domain, as counted last."""
 
-    key = models.CharField(max_length=64, help_text="of all that was counted: another one makes a recount due")
+    key = models.CharField(
+        max_length=64, help_text="of all that was counted: another one makes a recount due"
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["domain"], name="one_rollup_a_domain")]

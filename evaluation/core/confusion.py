@@ -165,9 +165,7 @@ def open_tools(row: ClusterCoverage) -> list[int]:
     return [] if row.state == "dismissed" else sorted({tool for edge in row.uncovered for tool in edge})
 
 
-def gap_terms(
-    tools: Iterable[int], tallies: Mapping[int, Tally], traffic: Mapping[int, int]
-) -> list[Term]:
+def gap_terms(tools: Iterable[int], tallies: Mapping[int, Tally], traffic: Mapping[int, int]) -> list[Term]:
     """A tool that no recorded request concerns counts one request."""
     nothing = Tally()
     return [

@@ -34,7 +34,12 @@ from training.models import Model
 
 Source = LabelledOutcome.Source
 Decode = Evaluation.Decode
-ANSWERS = (Decode.FAST, Decode.TRACE, Decode.TRACE_FREE, Decode.BEAM)  # whose first tool counts: as it is served
+ANSWERS = (
+    Decode.FAST,
+    Decode.TRACE,
+    Decode.TRACE_FREE,
+    Decode.BEAM,
+)  # whose first tool counts: as it is served
 WINDOW = 30  # days of recorded requests
 Label = tuple[str, ...]  # names of the right tools
 
@@ -50,7 +55,9 @@ class Labelled(NamedTuple):
 def measured_by(model: Model | None) -> dict[int, dict[str, int]]:
     """{benchmark: {side: the evaluation whose first tools count}}, of the newest version of each benchmark; one
     query."""
-    rows = Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None)).order_by("-benchmark__version", "-pk")
+    rows = Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None)).order_by(
+        "-benchmark__version", "-pk"
+    )
     newest: dict[str, int] = {}
     found: dict[int, dict[str, tuple[int, int]]] = {}
     columns = ("pk", "model", "decode", "benchmark", "benchmark__name")
@@ -110,7 +117,9 @@ def reported() -> QuerySet[RetrievalRequest]:
     return RetrievalRequest.objects.exclude(verdict="")
 
 
-def labelled(model: Model | None, ids: Mapping[str, int], benchmarks: Mapping[int, Mapping[str, int]]) -> list[Labelled]:
+def labelled(
+    model: Model | None, ids: Mapping[str, int], benchmarks: Mapping[int, Mapping[str, int]]
+) -> list[Labelled]:
     """Every labelled request that counts; `ids`: {name: id} of all tools. Seven queries, and two more for each
     evaluation that this process has not read."""
     found: list[Labelled] = []

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from evaluation.benchmarks.selectors import rule_results
 from evaluation.models import GateReport
+from evaluation.results import kept_out
 from evaluation.results.rule_tests import KIND as RULE_TESTS
 from evaluation.results.rule_tests import RuleTestWork, rule_tests_request
 from rules.models import RuleChange, RuleVersion
@@ -35,7 +36,8 @@ def sweep() -> int:
 
 
 def ask_champion() -> int:
-    """Queue the tests of published rules that the champion was not asked, before another model takes its place."""
+    """Queue the tests of published rules that the champion was not asked, before another model takes its place, and the
+    requests kept out of its training."""
     champion = current_aliases().get(AliasMove.Alias.CHAMPION)
     if champion is None or champion.removed_at is not None or not LoopSettings.now().evaluate:
         return 0
@@ -48,7 +50,7 @@ def ask_champion() -> int:
     if last is not None and failed:  # it is not tried again by itself until there is something new to ask
         newer = RuleVersion.objects.filter(created_at__gt=last.finished_at or last.created_at)
         missing = list(newer.filter(pk__in=[version.pk for version in missing]))
-    if not missing:
+    if not missing and (failed or not kept_out.is_due(champion)):
         return 0
     rule_tests_request(model=champion)
     return 1

@@ -52,10 +52,10 @@ def unfinished() -> QuerySet[Evaluation]:
 
 
 def is_due() -> bool:
-    """Three queries."""
+    """At most five queries."""
     row = in_force()
-    if (row is None or row.hash != definition_now().hash) and Clustering.objects.exists():
-        return True
+    if row is None or row.hash != definition_now().hash:
+        return Clustering.objects.exists() or counted().exists()
     return unfinished().exists()
 
 
@@ -97,7 +97,9 @@ def recount(ctx: JobContext) -> int:
                 continue  # measured or counted meanwhile: once more, with it
             row = define(definition, ctx.job) if is_new or row is None else row
             found.publish(row)
-            if figures.now.definition == row.hash:  # else rules or clusters moved on: the next count brings both
+            if (
+                figures.now.definition == row.hash
+            ):  # else rules or clusters moved on: the next count brings both
                 rollups.store(figures, row)
         many += len(evaluations)
     return many

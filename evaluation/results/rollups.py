@@ -100,7 +100,10 @@ def count() -> Figures:
     return Figures(
         now,
         {one.of: _outcome_of(one, tools, ground) for one in found},
-        {tool: _tool_of(tool, counts, recorded) for tool in sorted(counts.ours.tools.keys() | recorded.keys())},
+        {
+            tool: _tool_of(tool, counts, recorded)
+            for tool in sorted(counts.ours.tools.keys() | recorded.keys())
+        },
         clusters,
         domains,
     )
@@ -273,7 +276,9 @@ def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
     before = {row.domain_id: row for row in DomainRollup.objects.select_related("definition")}
     for slug, values in found.domains.items():
         old = before.get(slug)
-        changed["domains"] += old is None or any(getattr(old, name) != value for name, value in values.items())
+        changed["domains"] += old is None or any(
+            getattr(old, name) != value for name, value in values.items()
+        )
         row = DomainRollup(
             pk=old.pk if old else None,
             domain_id=slug,
@@ -322,7 +327,9 @@ def _stored(of: type[models.Model], key: str) -> dict[Any, tuple[Any, Values]]:
 def _stored_outcomes() -> dict[tuple[str, int], tuple[int, Values]]:
     names = _fields(LabelledOutcome, OF)
     found = {}
-    for pk, item, sample, request, *values in LabelledOutcome.objects.order_by().values_list("pk", *OF, *names):
+    for pk, item, sample, request, *values in LabelledOutcome.objects.order_by().values_list(
+        "pk", *OF, *names
+    ):
         of = next((name, one) for name, one in zip(OF, (item, sample, request), strict=True) if one)
         found[of] = (pk, dict(zip(names, values, strict=True)))
     return found
@@ -336,11 +343,11 @@ def _put(
     of._default_manager.filter(pk__in=gone).delete()
     made, moved = [], []
     for key, values in fresh.items():
-        name, one = key if isinstance(key, tuple) else (of._meta.pk.attname, key)  # type: ignore[union-attr]
+        name, one = key if isinstance(key, tuple) else (of._meta.pk.attname, key)
         if key not in stored:
             made.append(of(**{name: one}, **values, **more))
         elif stored[key][1] != values:
-            moved.append(of(**{name: one, **values, **more} | {of._meta.pk.attname: stored[key][0]}))  # type: ignore[union-attr]
+            moved.append(of(**{name: one, **values, **more} | {of._meta.pk.attname: stored[key][0]}))
     of._default_manager.bulk_create(made, batch_size=ROWS)
     if moved:
         names = [field.name for field in of._meta.concrete_fields if not field.primary_key]
