@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pandas as pd
+from django.db.models import F
 
 from catalog.core.words import text_key
 from catalog.models import Cluster, Clustering, Tool
 from evaluation.models import BenchmarkItem, Evaluation, KeptOutAnswer, Prediction, RetrievalRequest
 from rules.models import RuleVersion
-from synthesis.models import Sample, SnapshotSample
+from synthesis.models import SnapshotSample
 from training.models import AliasMove
 
 Z = 1.959963984540054
@@ -29,9 +30,7 @@ def told_apart() -> set[frozenset[int]]:
     """Pairs that published rules tell apart, each in the rule's own domain: (domain, pair)."""
     found = set()
     versions = frame(
-        RuleVersion.objects.filter(published_of__isnull=False)
-        if hasattr(RuleVersion, "published_of")
-        else RuleVersion.objects.extra(where=["id IN (SELECT published_id FROM rules_rule)"]),
+        RuleVersion.objects.filter(rule__published_id=F("pk")),
         *("id", "rule__domain", "target", "confusable_ids"),
     )
     for row in versions.itertuples():
@@ -124,7 +123,7 @@ def requests(model) -> pd.DataFrame:
     found = pd.DataFrame(rows, columns=["source", "key", "label", "gold", "ours", "embedding"])
     found = found[~found.duplicated(["key", "label"])].reset_index(drop=True)
     for side in ("ours", "embedding"):
-        found[side] = [None if name is None else ids.get(name, -1) for name in found[side]]
+        found[side] = [None if pd.isna(name) else ids.get(name, -1) for name in found[side]]
     found["side"] = found.ours if model is not None else found.embedding
     return found
 
@@ -299,7 +298,3 @@ def same(a, b) -> bool:
     if isinstance(a, float) and isinstance(b, (int, float)):
         return abs(a - b) <= 2e-6
     return a == b
-
-
-def approved_of(model) -> list[Sample]:
-    return list(Sample.objects.filter(human="approved", machine="ready"))
