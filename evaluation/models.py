@@ -465,7 +465,9 @@ class ClusterRollup(models.Model):
     cluster = models.OneToOneField(Cluster, primary_key=True, on_delete=models.CASCADE, related_name="rollup")
     clustering = models.ForeignKey(Clustering, on_delete=models.CASCADE, related_name="+")
     state = models.CharField(max_length=12)
-    rank = models.PositiveIntegerField(null=True, help_text="place among the gaps, from 1; null: it is none")
+    rank = models.PositiveIntegerField(
+        help_text="place among the domain's clusters, from 1: gaps, then the rest"
+    )
     tools = models.PositiveIntegerField()
     pairs = models.PositiveIntegerField()
     covered = models.PositiveIntegerField()

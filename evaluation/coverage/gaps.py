@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
@@ -90,16 +90,14 @@ def trend(domain: str) -> list[DomainPoint]:
 def clusters(
     domain: str, *, state: str = "", only_gaps: bool = True, after: int = 0, size: int = 0
 ) -> list[ClusterRollup]:
-    """The domain's clusters with `cluster` (label, tool_ids), gaps in order of rank; after a rank, so many (0: all).
-    One query."""
-    rows = ClusterRollup.objects.filter(clustering__domain=domain).select_related("cluster")
+    """The domain's clusters with `cluster` (label, tool_ids) by rank: the gaps in order, then the rest; those after a
+    rank, so many (0: all). One query."""
+    rows = ClusterRollup.objects.filter(clustering__domain=domain, rank__gt=after).select_related("cluster")
     if only_gaps:
-        rows = rows.filter(rank__isnull=False)
+        rows = rows.exclude(open_tools=[])
     if state:
         rows = rows.filter(state=state)
-    if after:
-        rows = rows.filter(Q(rank__gt=after) | Q(rank=None))
-    ordered = rows.defer("cluster__edges").order_by(F("rank").asc(nulls_last=True), "cluster__position")
+    ordered = rows.defer("cluster__edges").order_by("rank")
     return list(ordered[:size] if size else ordered)
 
 
@@ -309,9 +307,8 @@ class Plan:
 def plan_of(domain: str, chosen: Iterable[int], *, writer: str = "") -> Plan:
     """Of these clusters of the domain; what is no gap of its newest clustering is left out. Four queries, and those of
     the estimate."""
-    gaps = list(
-        ClusterRollup.objects.filter(clustering__domain=domain, pk__in=list(chosen), rank__isnull=False)
-    )
+    rows = ClusterRollup.objects.filter(clustering__domain=domain, pk__in=list(chosen))
+    gaps = list(rows.exclude(open_tools=[]))
     tools = [tool for gap in gaps for tool in gap.open_tools]
     rollups = {row.pk: row for row in ToolRollup.objects.filter(pk__in=tools)}
     tallies = {pk: Tally(row.n, row.wrong, row.uncovered, row.covered) for pk, row in rollups.items()}

@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('cluster', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='rollup', serialize=False, to='catalog.cluster')),
                 ('state', models.CharField(max_length=12)),
-                ('rank', models.PositiveIntegerField(help_text='place among the gaps, from 1; null: it is none', null=True)),
+                ('rank', models.PositiveIntegerField(help_text="place among the domain's clusters, from 1: gaps, then the rest")),
                 ('tools', models.PositiveIntegerField()),
                 ('pairs', models.PositiveIntegerField()),
                 ('covered', models.PositiveIntegerField()),

@@ -163,7 +163,7 @@ def _rounded(value: float) -> float:
 
 
 def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, int]) -> dict[int, Values]:
-    """Every cluster of the domain, with its place among the gaps."""
+    """Every cluster of the domain, with its place: the gaps, then the rest as the clustering has them."""
     made: dict[int, Values] = {}
     for row in page.clusters:
         found = row.coverage
@@ -173,7 +173,7 @@ def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, in
         made[row.id] = {
             "clustering_id": page.clustering_id,
             "state": found.state,
-            "rank": None,
+            "rank": 0,
             "tools": row.size,
             "pairs": row.edges,
             "covered": row.covered,
@@ -191,7 +191,8 @@ def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, in
             "likeness": _rounded(found.gap_score),
         }
     gaps = [Rank(pk, row["score"], row["likeness"]) for pk, row in made.items() if row["open_tools"]]
-    for place, pk in enumerate(confusion.ranking(gaps), start=1):
+    rest = [pk for pk, row in made.items() if not row["open_tools"]]
+    for place, pk in enumerate([*confusion.ranking(gaps), *rest], start=1):
         made[pk]["rank"] = place
     return made
 
