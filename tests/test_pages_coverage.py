@@ -27,8 +27,8 @@ def clusters():
 
 def test_home_says_how_many_clusters_have_no_rule(client_as, clusters):
     page = " ".join(client_as("product_manager").get("/").content.decode().split())
-    assert 'HR: <a href="/clusters/?domain=hr&amp;state=no_rule">1</a> of' in page
-    assert "look-alike clusters have no rule" in page
+    assert 'HR: <a href="/clusters/?domain=hr&amp;state=open">1</a> of' in page
+    assert "look-alike clusters are told apart by no rule" in page
 
 
 def test_home_of_a_reader_offers_no_rule_writing(client_as, clusters):

@@ -6,10 +6,10 @@ Names alone tell nothing apart, nor do two tools that are spoken of together or 
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import combinations, product
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from catalog.core.words import WORD, name_words, plain_words, stem
 from rules.core.reading import CALLS, Place, Reading, Statement
@@ -18,9 +18,10 @@ from rules.core.wording import Wording, concept, wording
 READER = 1  # rises when the same words are read differently; what was stored before is read again
 
 State = Literal["apart", "named", "unnamed"]
-# use: led there; away: not used, or not in the case of its sentence; limit: what it needs or cannot do; case: what it is for;
-# told: what it does
+# use: led there; away: not used, or not in the case of its sentence; limit: what it needs or cannot do;
+# case: what it is for; told: what it does
 Kind = Literal["use", "away", "limit", "case", "told", "named"]
+ORDER = get_args(Kind)
 KINDS: dict[str, Kind] = {"use": "use", "dead": "away", "not": "away", "limits": "limit", "tells": "told"}
 
 # words of a sentence that names a tool and says nothing of when it is right
@@ -45,10 +46,18 @@ CASE = re.compile(
     re.I,
 )
 REQUIRES = re.compile(r"\b(?:needs?|requires?|accepts?|expects?)\b", re.I)
-HISTORY = re.compile(r"\b(?:exists?|existed|introduced|released|documented|described|listed|published)\b", re.I)
+HISTORY = re.compile(
+    r"\b(?:exists?|existed|introduced|released|documented|described|listed|published)\b", re.I
+)
 # `A instead of B`: the first is right where the second is not, whatever else is said of it
 CONTRAST = re.compile(
     r"\W*(?:and\s+|but\s+)?(?:not|never|instead|rather|over|replac\w+|supersed\w+|in place of|in preference to)\b",
+    re.I,
+)
+# what stands before a name that is only there
+HAS = re.compile(
+    r"\b(?:has|have|had|knows?|includ(?:es?|ing)|contains?|holds?|lists?|offers?|provides?|names?|mentions?"
+    r"|there (?:is|are|was)|(?:is|are) called)\s+(?:(?:the|a|an|also|both)\s+)*$",
     re.I,
 )
 OTHERWISE = re.compile(r"\b(?:if not|otherwise|else|by default|in (?:all|any|every) other cases?)\b", re.I)
@@ -69,14 +78,18 @@ class Said:
 
     tool: str
     kind: Kind
-    wording: Wording
     place: Place
-    about: int = -1  # the statement it is read from; -1: a clause
-    after: int = -1  # the statement of the same sentence that it is set against
+    wording: Wording
+    after: Place | None = None  # the place in the same sentence that it is set against
 
     @property
     def tells(self) -> bool:
         return bool(self.wording.telling)
+
+    @property
+    def firm(self) -> bool:
+        """Whether a condition leads to the tool, or away from it."""
+        return self.kind in ("away", "limit", "case") or (self.kind == "use" and self.tells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,45 +109,72 @@ def read_pairs(reading: Reading) -> list[Pair]:
     for one in _said(reading):
         if one.tool in said:
             said[one.tool].append(one)
+    best = {tool: _best(of) for tool, of in said.items()}
     found = []
     for left, right in combinations(content.tools, 2):
         apart = _apart(said[left], said[right])
-        best = apart or (_best(said[left]), _best(said[right]))
-        state: State = "apart" if apart else "named" if all(best) else "unnamed"
-        found.append(Pair(left, right, state, best))
+        state: State = "apart" if apart else "named" if best[left] and best[right] else "unnamed"
+        found.append(Pair(left, right, state, apart or (best[left], best[right])))
     return found
 
 
-def to_add(pair: Pair) -> str:
-    """What would tell a pair apart; "" where it is."""
-    if pair.state == "apart":
-        return ""
-    missing = [name for name, one in zip((pair.left, pair.right), pair.by, strict=True) if one is None]
-    if missing:
-        return f"The rule does not name {' and '.join(missing)}. Say when to use it."
-    left, right = pair.by
-    assert left and right
-    if left.kind == right.kind == "away":
-        return "Neither is to be used, and nothing says how they differ. That is enough if nobody should call either."
-    if left.about == right.about >= 0:
+def to_add(left: str, right: str, by: Sequence[Mapping[str, Any] | None]) -> str:
+    """What would tell two tools apart that are not; `by` are the rows of `kept` that speak of them."""
+    one, other = by
+    if one is None or other is None:
+        missing = [name for name, said in ((left, one), (right, other)) if said is None]
+        return f"Say when {' and when '.join(missing)} is right: the rule does not name it."
+    if one["kind"] == other["kind"] == "away":
+        return "The rule leads away from both. Say which of them is still right, and when."
+    if all(one[part] == other[part] for part in ("pointer", "start", "end")):
         return "Both are named together. Say when the one is right, and when the other."
-    weak = [one.tool for one in (left, right) if not _firm(one)]
-    if not weak:
-        return "Both are right in the same words. Say what sets the two cases apart."
-    return f"Say when to use {' and when to use '.join(weak)}."
+    if weak := [name for name, said in ((left, one), (right, other)) if not said["firm"]]:
+        return f"Say when {' and when '.join(weak)} is right."
+    return "Both are right in the same words. Say what sets the two cases apart."
+
+
+# What is kept of a reading, by the ids of the tools.
+
+Row = dict[str, Any]
+
+
+def kept(pairs: Sequence[Pair], ids: Mapping[str, int]) -> tuple[list[Row], list[list[Any]]]:
+    """`said` and `pairs` of a stored reading (rules.models.RuleReading)."""
+    said: dict[tuple[str, Place], int] = {}
+    rows: list[Row] = []
+    stored: list[list[Any]] = []
+    for pair in pairs:
+        places = []
+        for one in pair.by:
+            if one and (one.tool, one.place) not in said:
+                said[one.tool, one.place] = len(rows)
+                rows.append({"tool": ids[one.tool], "kind": one.kind, "firm": one.firm, **asdict(one.place)})
+            places.append(said[one.tool, one.place] if one else None)
+        stored.append([ids[pair.left], ids[pair.right], pair.state, *places])
+    return rows, stored
+
+
+def apart(pairs: Iterable[Sequence[Any]], corrections: Iterable[Mapping[str, Any]]) -> list[list[int]]:
+    """The stored pairs that count, the smaller id first: as read, but for what a person has corrected."""
+    found = {tuple(sorted(pair[:2])): pair[2] == "apart" for pair in pairs}
+    found |= {tuple(sorted(one["pair"])): one["apart"] for one in corrections}
+    return sorted(list(pair) for pair, is_apart in found.items() if is_apart)
 
 
 def _said(reading: Reading) -> Iterator[Said]:
     """Clauses first, then the text from left to right."""
     content = reading.content
     for number, clause in enumerate(content.clauses):
-        place = Place(f"/clauses/{number}/route_to")
-        yield Said(clause["route_to"], "use", _added(clause["when"], ()), place)
+        yield Said(clause["route_to"], "use", Place(f"/clauses/{number}"), _added(clause["when"], ()))
     for number, one in enumerate(reading.statements):
-        place = Place("/rule_text", one.start, one.end)
+        kind, added = _read(reading, one)
         against = _set_against(reading, number)
         for tool in one.tools:
-            yield Said(tool, *_read(reading, one), place, number, against)
+            yield Said(tool, kind, _place(one), added, against)
+
+
+def _place(one: Statement) -> Place:
+    return Place("/rule_text", one.start, one.end)
 
 
 def _read(reading: Reading, one: Statement) -> tuple[Kind, Wording]:
@@ -145,27 +185,28 @@ def _read(reading: Reading, one: Statement) -> tuple[Kind, Wording]:
     added = _added(one.words, () if kind == "use" else apis)
     if kind == "told":
         kind = "limit" if REQUIRES.search(one.words) else "case" if CASE.search(one.words) else "told"
+    lead = text[one.start : text.index(one.tools[0], one.start)]
+    if kind == "use" and HAS.search(lead):
+        return "named", added
     if added.telling:
         history = kind in ("told", "case", "limit") and HISTORY.search(one.words)
         return ("named" if history else kind), added
     if OTHERWISE.search(one.words):
         return "use", added
     if kind == "use":  # a call without a case, such as `Use A.`
-        lead = text[one.start : text.index(one.tools[0], one.start)]
         return ("use" if CALLS.search(lead) and not EQUALLY.search(one.words) else "named"), added
     return (kind if kind == "away" else "named"), added
 
 
-def _set_against(reading: Reading, number: int) -> int:
-    """The statement before it in the same sentence that `instead of` and its like set it against, else -1."""
+def _set_against(reading: Reading, number: int) -> Place | None:
+    """The place before it in the same sentence that `instead of` and its like set it against."""
     one = reading.statements[number]
     before = reading.statements[number - 1] if number else None
     if before is None or one.stance != "not" or before.sentence != one.sentence or before.stance == "not":
-        return -1
+        return None
     text = reading.content.text
-    said_of_first = text[before.start : before.end]
-    is_set = CONTRAST.match(text, one.start, one.end) and not COPULA.search(said_of_first)
-    return number - 1 if is_set else -1
+    is_set = CONTRAST.match(text, one.start, one.end) and not COPULA.search(text[before.start : before.end])
+    return _place(before) if is_set else None
 
 
 def _added(words: str, apis: Sequence[str]) -> Wording:
@@ -177,28 +218,22 @@ def _added(words: str, apis: Sequence[str]) -> Wording:
     return Wording(whole.sequence, (whole.telling - named) | sides, whole.turns)
 
 
-def _firm(one: Said) -> bool:
-    """Whether it leads to the tool, or away from it, under a condition."""
-    return one.kind in ("away", "limit", "case") or (one.kind == "use" and one.tells)
-
-
 def _best(said: Sequence[Said]) -> Said | None:
     """What says most of a tool."""
-    order = ("use", "away", "limit", "case", "told", "named")
-    return min(said, key=lambda one: (not _firm(one), order.index(one.kind)), default=None)
+    return min(said, key=lambda one: (not one.firm, ORDER.index(one.kind)), default=None)
 
 
 def _apart(left: Sequence[Said], right: Sequence[Said]) -> tuple[Said, Said] | None:
     """The first two places that tell two tools apart, two conditions before a condition and a description."""
     found = [both for both in product(left, right) if tell_apart(*both)]
-    return min(found, key=lambda both: sum(one.kind == "told" for one in both), default=None)
+    return min(found, key=lambda both: sum(not one.firm for one in both), default=None)
 
 
 def tell_apart(one: Said, other: Said) -> bool:
     """Whether these two places, each of another tool, say which of the two is right."""
-    if one.about == other.about >= 0:
+    if one.place == other.place:
         return False  # named together
-    if other.after == one.about >= 0 or one.after == other.about >= 0:
+    if one.place == other.after or other.place == one.after:
         return True
     if "named" in (one.kind, other.kind) or one.kind == other.kind == "away":
         return False

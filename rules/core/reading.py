@@ -36,7 +36,8 @@ FILLERS = r"(?:\s+(?:the|a|an|always|just|simply|then|please|also))*"
 WORD = r"\s+(?!that\b|which\b)[\w-]+"
 UP_TO = rf"{FILLERS}(?:{WORD}{FILLERS})?(?:(?!\s+(?:use|call)\b){WORD}{FILLERS}){{0,%d}}\s*$"
 AGAINST = re.compile(
-    rf"(?:\b(?:not|never|unlike|avoid|replac(?:es|ing)|supersed(?:es|ing))\b|n['’]t\b){UP_TO % 2}|\bwithout\b{UP_TO % 0}"
+    rf"(?:\b(?:not|never|unlike|avoid|replac(?:es|ing)|supersed(?:es|ing))\b|n['’]t\b){UP_TO % 2}"
+    rf"|\bwithout\b{UP_TO % 0}"
     rf"|\b(?:instead{FILLERS} of|rather{FILLERS} than)\b{UP_TO % 5}|\bover\s*$",
     re.I,
 )

@@ -1,6 +1,6 @@
 """How well a rule's text is read into pairs told apart and pairs only named: the public rules, judged by others.
 
-    python -m tests.bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl with what the reading says
+    python -m tests.bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl: what the reading says
     python -m tests.bench.pairs_apart measure DIR    precision and recall against every DIR/judge*.jsonl
 
 The public rules nearly all separate their tools, so each also comes in two variants that mostly do not: made by cutting
@@ -40,8 +40,8 @@ NAMING = {
     ),
 }
 SENTENCE = re.compile(r"(?<=[.;])\s+")
-QUESTION = """A rule tells two tools apart when a condition separates them: each of the two is reached by a sentence that
-says when it is right, or that it is not to be used ("when", "from 2024 on", "only for", "if", "instead of the
+QUESTION = """A rule tells two tools apart when a condition separates them: each of the two is reached by a sentence
+that says when it is right, or that it is not to be used ("when", "from 2024 on", "only for", "if", "instead of the
 deprecated", "deprecated: use", a purpose, a limit), so that somebody who knows the case knows which of the two to call.
 Naming alone ("A and B exist", "use A or B", one condition for both) does not tell them apart, nor does a condition for
 one while the other is only mentioned. Two tools that are both only called deprecated are not told apart.
@@ -198,7 +198,9 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("do", choices=["prepare", "measure"])
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
