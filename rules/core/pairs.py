@@ -80,6 +80,7 @@ class Said:
     kind: Kind
     place: Place
     wording: Wording
+    together: tuple[str, ...] = ()  # the tools that are named together there
     after: Place | None = None  # the place in the same sentence that it is set against
 
     @property
@@ -170,7 +171,7 @@ def _said(reading: Reading) -> Iterator[Said]:
         kind, added = _read(reading, one)
         against = _set_against(reading, number)
         for tool in one.tools:
-            yield Said(tool, kind, _place(one), added, against)
+            yield Said(tool, kind, _place(one), added, one.tools, against)
 
 
 def _place(one: Statement) -> Place:
@@ -231,8 +232,8 @@ def _apart(left: Sequence[Said], right: Sequence[Said]) -> tuple[Said, Said] | N
 
 def tell_apart(one: Said, other: Said) -> bool:
     """Whether these two places, each of another tool, say which of the two is right."""
-    if one.place == other.place:
-        return False  # named together
+    if one.tool in other.together or other.tool in one.together:
+        return False  # what is said of both tells neither from the other
     if one.place == other.after or other.place == one.after:
         return True
     if "named" in (one.kind, other.kind) or one.kind == other.kind == "away":
