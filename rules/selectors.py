@@ -23,7 +23,6 @@ from trace_site.impact import Impact
 from trace_site.paging import SIZE, Page, keyset, number_of
 
 MOST_WORDS = 12  # of a search
-MOST_PAIRS = 200  # of a rule, that its page shows
 NAMED = 3  # rules or requests that an impact lists
 
 
@@ -75,10 +74,14 @@ class PairRow:
     def ids(self) -> str:
         return f"{self.left.pk}-{self.right.pk}"
 
+    @property
+    def tools(self) -> tuple[str, str]:
+        return self.left.name, self.right.name
+
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """What a version tells apart. `rows`: open pairs first; the first MOST_PAIRS of them."""
+    """What a version tells apart, open pairs first."""
 
     rows: list[PairRow]
     total: int
@@ -100,7 +103,9 @@ def pair_table(version: RuleVersion, tools: Sequence[Tool]) -> PairTable | None:
     for a, b, read, *places in reading.pairs:
         by = [None if place is None else reading.said[place] for place in places]
         one = corrected.get((min(a, b), max(a, b)))
-        state = read if one is None else "apart" if one["apart"] else "named" if read == "apart" else read
+        state: State = read
+        if one is not None:
+            state = "apart" if one["apart"] else "named" if read == "apart" else read
         told = one and {**one, "by": names.get(one["author"], ""), "at": datetime.fromisoformat(one["at"])}
         left, right = by_id[a], by_id[b]
         hint = "" if state == "apart" or read == "apart" else to_add(left.name, right.name, by)
@@ -108,7 +113,7 @@ def pair_table(version: RuleVersion, tools: Sequence[Tool]) -> PairTable | None:
         rows.append(PairRow(left, right, state, read, (first, second), hint, told))
     counts = Counter(row.state for row in rows)
     rows.sort(key=lambda row: row.state == "apart")
-    return PairTable(rows[:MOST_PAIRS], len(rows), counts["apart"], counts["named"], len(corrected))
+    return PairTable(rows, len(rows), counts["apart"], counts["named"], len(corrected))
 
 
 def _quoted(version: RuleVersion, said: dict[str, Any] | None) -> str:

@@ -19,6 +19,8 @@ from rules.selectors import rule_list as list_rules
 from rules.services import pair_correct, recheck_missing
 from trace_site.paging import number_of, numbers_of
 
+MOST_PAIRS = 200  # of a rule, that its page shows
+
 
 @require_GET
 def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> HttpResponse:
@@ -38,6 +40,7 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
         "tools": tools,
         "names": [tool.name for tool in tools],
         "pairs": selectors.pair_table(version, tools),
+        "most_pairs": f":{MOST_PAIRS}",
         "findings": findings,
         "blocked": has_errors(findings),
         "numbers": [entry.version.number for entry in history],

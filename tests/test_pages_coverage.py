@@ -119,7 +119,7 @@ def test_typing_swaps_only_the_rows(client_as, clusters):
 
 def test_gap_score_is_explained_where_it_stands(client_as, clusters):
     page = client_as("reviewer").get("/clusters/").content.decode()
-    assert "Gap score = pairs no rule holds × mean similarity" in page
+    assert "Gap score = pairs no rule tells apart × mean similarity" in page
     assert "2 open pairs × 0.90" in page
 
 

@@ -18,6 +18,7 @@ from rules.core.wording import Wording, concept, wording
 READER = 1  # rises when the same words are read differently; what was stored before is read again
 
 State = Literal["apart", "named", "unnamed"]
+PAIR_STATES = get_args(State)
 # use: led there; away: not used, or not in the case of its sentence; limit: what it needs or cannot do;
 # case: what it is for; told: what it does
 Kind = Literal["use", "away", "limit", "case", "told", "named"]
