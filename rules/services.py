@@ -34,6 +34,7 @@ from trace_site.lib.files import content_hash
 from trace_site.webhooks.services import emit, emit_all
 
 LONGEST_REASON = 500
+BATCH = 1000  # versions read at once
 MANY = 200  # changed rules from which on checking everything costs no more
 
 
@@ -154,7 +155,8 @@ def versions_read(versions: Sequence[RuleVersion]) -> None:
                 apart=apart(pairs, corrections),
             )
         )
-    RuleReading.objects.bulk_create(rows, batch_size=500)
+    # another process may have read the same versions at the same time, with the same outcome
+    RuleReading.objects.bulk_create(rows, batch_size=500, ignore_conflicts=True)
 
 
 def _corrected(rules: Iterable[int]) -> dict[tuple[int, str], list[dict[str, Any]]]:
@@ -171,10 +173,12 @@ def _words_of(version: RuleVersion) -> tuple[int, str]:
 
 def read_missing() -> int:
     """Read the versions that this edition of the reading has not read: written by SQL, or before it."""
-    unread = RuleVersion.objects.exclude(readings__reader=READER).order_by("pk")
-    many = list(unread)
-    versions_read(many)
-    return len(many)
+    ids = list(
+        RuleVersion.objects.exclude(readings__reader=READER).order_by("pk").values_list("pk", flat=True)
+    )
+    for start in range(0, len(ids), BATCH):
+        versions_read(list(RuleVersion.objects.filter(pk__in=ids[start : start + BATCH]).order_by("pk")))
+    return len(ids)
 
 
 @transaction.atomic

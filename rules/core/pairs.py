@@ -33,6 +33,10 @@ _EMPTY = """exist available endpoint tool api call method operation route functi
     normally generally possibly may different various rule version lookalike again further additionally moreover
     mention know familiar confuse note catalog"""
 EMPTY = frozenset(stem(word) for word in _EMPTY.split())
+# words that say how a tool stands to others
+_STANDING = """legacy old older new newer newest latest previous former current classic modern outdated preferred
+    recommended default temporary experimental beta internal private public"""
+STANDING = frozenset(concept(word) for word in _STANDING.split())
 ALIKE = re.compile(
     r"\b(?:confus\w+|mix(?:ed|ing)? up|mistak\w+|mistook|look[- ]?alikes?|interchangeabl\w+|synonyms?|resembl\w+"
     r"|similar to|same as|as well as|see also|next to|beside|alongside)\b",
@@ -41,8 +45,8 @@ ALIKE = re.compile(
 # what says of a tool that is only spoken of in what case it is right
 CASE = re.compile(
     r"\b(?:when|whenever|if|unless|while|until|till|once|only|for|from|since|before|after|as of|up to|in case"
-    r"|as long as|provided|where|with|without|except|excluding|during|through|outside|inside|within|handles?|covers?"
-    r"|serves?|appl(?:y|ies)|meant|intended|reserved|restricted|limited|concerns?|needs?|requires?|accepts?|works?"
+    r"|as long as|provided|about|where|with|without|except|excluding|during|through|outside|inside|within"
+    r"|handles?|covers?|serves?|appl(?:y|ies)|meant|intended|reserved|restricted|limited|concerns?|needs?|requires?|accepts?|works?"
     r"|used (?:by|in|to)|belongs?|is right)\b",
     re.I,
 )
@@ -52,7 +56,8 @@ HISTORY = re.compile(
 )
 # `A instead of B`: the first is right where the second is not, whatever else is said of it
 CONTRAST = re.compile(
-    r"\W*(?:and\s+|but\s+)?(?:not|never|instead|rather|over|replac\w+|supersed\w+|in place of|in preference to)\b",
+    r"\W*(?:and\s+|but\s+)?(?:not|never|unlike|instead|rather|over|replac\w+|supersed\w+|in place of"
+    r"|in preference to)\b",
     re.I,
 )
 # what stands before a name that is only there
@@ -61,9 +66,14 @@ HAS = re.compile(
     r"|there (?:is|are|was)|(?:is|are) called)\s+(?:(?:the|a|an|also|both)\s+)*$",
     re.I,
 )
-OTHERWISE = re.compile(r"\b(?:if not|otherwise|else|by default|in (?:all|any|every) other cases?)\b", re.I)
+OTHERWISE = re.compile(
+    r"\b(?:if not|otherwise|else|(?:by|the) default|in (?:all|any|every) other cases?)\b", re.I
+)
 EQUALLY = re.compile(r"\b(?:alternatively|also|too|equally|either|likewise)\b", re.I)
-ASIDE = re.compile(r"^\W*see\b|\bone of\b", re.I)
+ASIDE = re.compile(
+    r"^\W*see\b|\bone of\b|\b(?:first|second|third|last|next) (?:tool|endpoint|api|call|method|operation|route|one)\b",
+    re.I,
+)
 # what turns a case round without a word that tells: `from 2024 on`, `until 2024`, `apart from 2024`
 SIDES = (
     ("<from>", re.compile(r"\b(?:from|since|after|as of|starting)\s+(?:[\w-]+\s+){0,3}?\d", re.I)),
@@ -240,7 +250,8 @@ def tell_apart(one: Said, other: Said) -> bool:
     if "named" in (one.kind, other.kind) or one.kind == other.kind == "away":
         return False
     if "away" in (one.kind, other.kind):
-        return True
+        away, said = (one, other) if one.kind == "away" else (other, one)
+        return said.kind != "told" or _on_topic(away, said)
     spoken_of = [said for said in (one, other) if said.kind in ("told", "case")]
     if one.kind == other.kind == "case":
         return not _same(one.wording, other.wording)
@@ -257,5 +268,19 @@ def _same(one: Wording, other: Wording) -> bool:
 
 
 def _adds(led: Said, told: Said) -> bool:
-    """Whether a description says anything that the other place does not."""
-    return bool(told.wording.telling - led.wording.telling) or led.wording.turns != told.wording.turns
+    """Whether a description says anything that the other place does not, and of the same matter."""
+    if told.kind == "told" and not _on_topic(led, told):
+        return False
+    ours, theirs = led.wording.turns, told.wording.turns
+    return bool(told.wording.telling - led.wording.telling or theirs - ours) or ("not" in ours) != (
+        "not" in theirs
+    )
+
+
+def _on_topic(other: Said, told: Said) -> bool:
+    """Whether a description speaks of what the other place or one of the names speaks of: `comes up now and then` is
+    said of any tool."""
+    words = (word for tool in (other.tool, told.tool) for word in name_words(tool.partition("/")[2]))
+    matter = other.wording.telling | STANDING | {concept(word) for word in words}
+    ours, theirs = (Wording((), said.wording.telling, frozenset()) for said in (other, told))
+    return bool(told.wording.telling & matter) or ours.contrasts(theirs)

@@ -34,9 +34,9 @@ NAMING = {
         ("{} is one of the tools.",),
     ),
     "unread": (
-        ("We have {}.", "The vendor offers {}.", "Look-alikes: {}."),
-        ("Then there is {}.", "Its look-alike is {}.", "The product also has {}.", "People know {} too."),
-        ("{} is there too.", "The first tool is {}."),
+        ("Tools of this kind: {}.", "Teams talk about {}.", "{} come up in tickets."),
+        ("{} comes up now and then.", "Somebody may speak of {}.", "One more: {}.", "{} is on the list."),
+        ("{} comes up.", "Everybody has heard of {}."),
     ),
 }
 SENTENCE = re.compile(r"(?<=[.;])\s+")

@@ -46,7 +46,7 @@ SEPARATING = [
     "Pay/new, not Pay/old, reads payslips of 2024.",
     "Pay/old is being phased out in favour of Pay/new.",
     "Is the payslip from 2024 or later? Then Pay/new. Is it older? Then Pay/old.",
-    "Never call Pay/old for payslips; Pay/new is what reads them.",
+    "Pay/new reads payslips of 2024, unlike Pay/old.",
     "When the reference is known, use Pay/new; Pay/old serves those whose reference is missing.",
 ]
 NAMING = [
@@ -70,6 +70,8 @@ NAMING = [
     "To read payslips from 2024 on, use Pay/new. The product also has Pay/old.",
     "If you need a payslip, use Pay/new. If you need a payslip, use Pay/old.",
     "Pay/old is deprecated. Pay/new exists.",
+    "Pay/old is deprecated. The first tool is Pay/new.",
+    "When the payslip is from 2024 on, use Pay/new. Pay/old is known to the people in Lisbon.",
 ]
 
 

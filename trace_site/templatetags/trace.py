@@ -347,7 +347,7 @@ WORDS = {
     "applied, delivered, reliable, told apart",
     "run": "running, being written, scheduled, challenger, edit, edit and approve",
     "wait": "queued, pending, to review, draft, in review, new, previous, cannot tell",
-    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative, named only",
+    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative, named only, named",
     "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered, unreliable, "
     "not named",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
