@@ -248,8 +248,10 @@ def recheck(rules: Iterable[int] | None, before: Iterable[int] = ()) -> int:
 
 def recheck_missing() -> int:
     """Check and read the rules that never were: those written before there was a table for it, or by SQL."""
+    if not (ids := list(Rule.objects.filter(health=None).values_list("pk", flat=True))):
+        return 0
     read_missing()
-    return recheck(ids) if (ids := list(Rule.objects.filter(health=None).values_list("pk", flat=True))) else 0
+    return recheck(ids)
 
 
 @transaction.atomic
