@@ -77,10 +77,14 @@ class GroupDefinition(models.Model):
     one transaction: so no page ever mixes two.
     """
 
-    hash = models.CharField(max_length=64, help_text="of clusterings, dismissals, rules and words")
+    hash = models.CharField(max_length=64, help_text="of clusterings, dismissals, rules, readings and words")
     clusterings = models.JSONField(help_text="{domain: version of its clustering}")
     dismissed = models.JSONField(help_text="[ids of clusters that count for nothing]")
     rules = models.JSONField(help_text="{domain: [ids of its published rule versions]}")
+    readings = models.JSONField(
+        default=list,
+        help_text="[ids of the readings of those versions]; none: counted by whole sets, before readings were kept",
+    )
     words = models.TextField(help_text="what the three groups are")
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
     made_at = models.DateTimeField(auto_now_add=True)

@@ -13,7 +13,7 @@ from django.db.models import F
 from catalog.core.words import text_key
 from catalog.models import Cluster, Clustering, Tool
 from evaluation.models import BenchmarkItem, Evaluation, KeptOutAnswer, Prediction, RetrievalRequest
-from rules.models import RuleVersion
+from rules.models import RuleReading, RuleVersion
 from synthesis.models import SnapshotSample
 from training.models import AliasMove
 
@@ -26,21 +26,30 @@ def frame(rows, *columns) -> pd.DataFrame:
     )
 
 
-def told_apart() -> set[frozenset[int]]:
-    """Pairs that published rules tell apart, each in the rule's own domain: (domain, pair)."""
-    found = set()
-    versions = frame(
-        RuleVersion.objects.filter(rule__published_id=F("pk")),
-        *("id", "rule__domain", "target", "confusable_ids"),
+def told_apart() -> set[tuple[str, frozenset[int]]]:
+    """Pairs that the newest readings of published rules tell apart, each in its rule's own domain."""
+    rows = frame(
+        RuleReading.objects.filter(version__rule__published_id=F("version_id")),
+        *("number", "version", "version__rule__domain", "apart"),
     )
-    for row in versions.itertuples():
+    newest = rows.sort_values("number").groupby("version").tail(1)
+    return {(row.version_rule_domain, frozenset(pair)) for row in newest.itertuples() for pair in row.apart}
+
+
+def held() -> set[tuple[str, frozenset[int]]]:
+    """Pairs that a published rule's set holds, whether it tells them apart or only names them."""
+    rows = frame(
+        RuleVersion.objects.filter(rule__published_id=F("pk")), "rule__domain", "target", "confusable_ids"
+    )
+    found = set()
+    for row in rows.itertuples():
         tools = [row.target, *row.confusable_ids]
         found |= {(row.rule_domain, frozenset((a, b))) for a in tools for b in tools if a != b}
     return found
 
 
 def edges() -> pd.DataFrame:
-    """A row a pair of the newest clusterings: domain, cluster, a, b, dismissed, told (apart)."""
+    """A row a pair of the newest clusterings: domain, cluster, a, b, dismissed, told (apart), named (only)."""
     newest = frame(Clustering.objects.all(), "id", "domain", "version").sort_values("version")
     newest = newest.groupby("domain").tail(1)
     clusters = frame(
@@ -48,13 +57,15 @@ def edges() -> pd.DataFrame:
         *("id", "clustering", "edges", "dismissed_reason", "mean_similarity"),
     )
     clusters["domain"] = clusters.clustering.map(dict(zip(newest.id, newest.domain, strict=True)))
-    told = told_apart()
-    rows = [
-        (one.domain, one.id, a, b, bool(one.dismissed_reason), (one.domain, frozenset((a, b))) in told)
-        for one in clusters.itertuples()
-        for a, b, *_ in one.edges
-    ]
-    return pd.DataFrame(rows, columns=["domain", "cluster", "a", "b", "dismissed", "told"])
+    told, named = told_apart(), held()
+    rows = []
+    for one in clusters.itertuples():
+        for a, b, *_ in one.edges:
+            pair = (one.domain, frozenset((a, b)))
+            is_told = pair in told
+            is_named = pair in named and not is_told
+            rows.append((one.domain, one.id, a, b, bool(one.dismissed_reason), is_told, is_named))
+    return pd.DataFrame(rows, columns=["domain", "cluster", "a", "b", "dismissed", "told", "named"])
 
 
 def requests(model) -> pd.DataFrame:
@@ -235,6 +246,7 @@ def recomputed() -> dict[str, dict]:
         clusters[int(pk)] = {
             "pairs": len(rows),
             "covered": int(rows.told.sum()),
+            "named": int(rows.named.sum()),
             "open_tools": sorted(waiting),
             "measured": sum(n > 0 for _, _, n in terms(waiting)),
             **shares(own),
@@ -255,6 +267,7 @@ def recomputed() -> dict[str, dict]:
             "clusters": int(rows.cluster.nunique()),
             "pairs": len(rows),
             "covered": int(rows.told.sum()),
+            "named": int(rows.named.sum()),
             "tools_covered": len(told),
             "gaps": int(rows[~rows.told].cluster.nunique()),
             "groups": {

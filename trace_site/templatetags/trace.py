@@ -344,11 +344,12 @@ def duration(seconds: float | None) -> str:
 
 WORDS = {
     "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered, "
-    "applied, delivered, reliable",
+    "applied, delivered, reliable, told apart",
     "run": "running, being written, scheduled, challenger, edit, edit and approve",
     "wait": "queued, pending, to review, draft, in review, new, previous, cannot tell",
-    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative",
-    "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered, unreliable",
+    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative, named only, named",
+    "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered, unreliable, "
+    "not named",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
     "info": "active, added, info, offline, recorded",
 }

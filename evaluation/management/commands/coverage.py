@@ -52,6 +52,8 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
     counts = [f"{state.replace('_', ' ')} {done.states[state]}" for state in STATES if done.states[state]]
     yield f"  {done.done} of {done.clusters} clusters resolved ({'  '.join(counts)})"
     yield f"  {done.edges_covered:,} of {done.edges:,} edges, {done.tools_covered:,} of {done.tools:,} clustered tools"
+    if done.edges_named:
+        yield f"  {done.edges_named:,} more edges are only named by rules"
     lost = sum(len(one.outside) for one in row.outside)
     yield f"  {lost} pairs of {len(row.outside)} rules lie outside every cluster"
     if groups := row.recall.get("groups"):

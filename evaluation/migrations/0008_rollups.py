@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('catalog', '0002_triggers'),
-        ('evaluation', '0006_evidence'),
+        ('evaluation', '0007_pairs'),
         ('synthesis', '0005_loop'),
         ('trace_site', '0004_token_permissions'),
         ('training', '0004_loop'),
