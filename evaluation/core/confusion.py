@@ -17,12 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evaluation.core.coverage import COVERED, UNCOVERED, ClusterCoverage, QueryGroups
+from evaluation.core.coverage import COVERED, UNCOVERED, ClusterCoverage, Pair, QueryGroups, pair_of
 from synthesis.core.agreement import wilson
 
 MODEL, EMBEDDING = SIDES = ("model", "embedding")
 ELSEWHERE = "elsewhere"  # a wrong answer at no pair of a cluster
-Pair = tuple[int, int]
 
 
 class Outcome(NamedTuple):
@@ -54,8 +53,8 @@ class Ground:
     def build(cls, rows: Sequence[ClusterCoverage]) -> "Ground":
         counted = [row for row in rows if row.state != "dismissed"]
         return cls(
-            frozenset(_sorted(*edge) for row in counted for edge in row.covered),
-            frozenset(_sorted(*edge) for row in counted for edge in row.uncovered),
+            frozenset(pair_of(*edge) for row in counted for edge in row.covered),
+            frozenset(pair_of(*edge) for row in counted for edge in row.uncovered),
             {tool: row.cluster.id for row in counted for tool in row.cluster.tools},
             QueryGroups.build(rows),
         )
@@ -70,13 +69,9 @@ class Ground:
             return None
         for at, pairs in ((UNCOVERED, self.uncovered), (COVERED, self.covered)):
             for tool in outcome.gold:
-                if chosen is not None and _sorted(tool, chosen) in pairs:
+                if chosen is not None and pair_of(tool, chosen) in pairs:
                     return Miss(tool, chosen, at)
         return Miss(outcome.gold[0], chosen, ELSEWHERE)
-
-
-def _sorted(a: int, b: int) -> Pair:
-    return (a, b) if a < b else (b, a)
 
 
 @dataclass(slots=True)
