@@ -14,6 +14,7 @@ from django.utils import timezone
 from catalog.core.words import text_key
 from catalog.lookalikes import cluster_dismiss
 from catalog.models import Clustering, Tool
+from evaluation.core import report
 from evaluation.coverage import gaps
 from evaluation.models import (
     ClusterRollup,
@@ -60,10 +61,17 @@ def count_again():
 
 
 @pytest.fixture(autouse=True)
-def home(settings, tmp_path):
+def home(settings, tmp_path, monkeypatch):
+    few_draws(monkeypatch)
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
     settings.JOB_LEASE_SECONDS = 3600
+
+
+def few_draws(monkeypatch):
+    """Evaluations are counted with their intervals, which nothing here is about."""
+    sampled = report.bootstrap_table
+    monkeypatch.setattr(report, "bootstrap_table", lambda *table, **more: sampled(*table, **more | {"draws": 20}))
 
 
 @pytest.fixture

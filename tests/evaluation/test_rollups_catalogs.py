@@ -20,7 +20,7 @@ from evaluation.results import rollups
 from evaluation.results.scoring import benchmark_rows, publish, score
 from rules.models import Rule
 from tests.evaluation.recomputed import assert_equal_to_recomputed
-from tests.evaluation.test_rollups import count_again
+from tests.evaluation.test_rollups import count_again, few_draws
 from tests.factories import crown, make_cluster, make_domain, make_model, make_run, make_snapshot
 from trace_site.lib.files import read_jsonl
 
@@ -30,7 +30,8 @@ PUBLIC = Path(settings.TRACE_PUBLIC_DATA)
 
 
 @pytest.fixture(autouse=True)
-def home(settings, tmp_path):
+def home(settings, tmp_path, monkeypatch):
+    few_draws(monkeypatch)
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
     settings.JOB_LEASE_SECONDS = 3600
