@@ -97,10 +97,7 @@ def recount(ctx: JobContext) -> int:
                 continue  # measured or counted meanwhile: once more, with it
             row = define(definition, ctx.job) if is_new or row is None else row
             found.publish(row)
-            if (
-                figures.now.definition == row.hash
-            ):  # else rules or clusters moved on: the next count brings both
-                rollups.store(figures, row)
+            rollups.store(figures, row)
         many += len(evaluations)
     return many
 

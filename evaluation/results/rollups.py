@@ -266,7 +266,12 @@ def _share(found: list[Labelled], side: str) -> dict[str, int]:
 
 def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
     """Write what differs from what is stored; how many rows of each kind did. The caller holds the lock. A point of the
-    trend is kept where rules, clusters or the model moved."""
+    trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved
+    while it was counted: the next count comes. Samples and drafts may have: then the key is older than the numbers, and
+    they are counted again."""
+    model = shown_model()[0]
+    if not (found.now.definition == definition.hash == definition_now().hash and found.now.model == model):
+        return {}
     at = timezone.now()
     changed = {
         "outcomes": _put(LabelledOutcome, found.outcomes, _stored_outcomes()),
@@ -377,12 +382,9 @@ def sweep() -> int:
 
 
 def refresh() -> dict[str, int]:
-    """Count and store, whatever the keys say; how many rows of each kind differed. Nothing is written while a
-    definition waits to come in, or where something moved meanwhile: the next sweep comes."""
+    """Count and store, whatever the keys say; how many rows of each kind differed, nothing where `store` waits."""
     found = count()
     with transaction.atomic():
         lock()
         row = in_force()
-        if row is None or row.hash != found.now.definition or Now.read().key != found.now.key:
-            return {}
-        return store(found, row)
+        return store(found, row) if row is not None else {}
