@@ -71,7 +71,9 @@ def home(settings, tmp_path, monkeypatch):
 def few_draws(monkeypatch):
     """Evaluations are counted with their intervals, which nothing here is about."""
     sampled = report.bootstrap_table
-    monkeypatch.setattr(report, "bootstrap_table", lambda *table, **more: sampled(*table, **more | {"draws": 20}))
+    monkeypatch.setattr(
+        report, "bootstrap_table", lambda *table, **more: sampled(*table, **more | {"draws": 20})
+    )
 
 
 @pytest.fixture
