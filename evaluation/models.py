@@ -1,10 +1,13 @@
 """Frozen benchmarks, evaluations, and one prediction per item: every table is computed from predictions."""
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
-from catalog.models import Cluster, LabelledQuery
+from catalog.models import Cluster, Clustering, Domain, LabelledQuery, Tool
 from rules.models import RuleVersion
+from synthesis.models import Sample
 from trace_site.jobs import Job
 from training.models import AliasMove, Model
 
@@ -74,10 +77,14 @@ class GroupDefinition(models.Model):
     one transaction: so no page ever mixes two.
     """
 
-    hash = models.CharField(max_length=64, help_text="of clusterings, dismissals, rules and words")
+    hash = models.CharField(max_length=64, help_text="of clusterings, dismissals, rules, readings and words")
     clusterings = models.JSONField(help_text="{domain: version of its clustering}")
     dismissed = models.JSONField(help_text="[ids of clusters that count for nothing]")
     rules = models.JSONField(help_text="{domain: [ids of its published rule versions]}")
+    readings = models.JSONField(
+        default=list,
+        help_text="[ids of the readings of those versions]; none: counted by whole sets, before readings were kept",
+    )
     words = models.TextField(help_text="what the three groups are")
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
     made_at = models.DateTimeField(auto_now_add=True)
@@ -367,3 +374,220 @@ class RetrievalRequest(models.Model):
 
     def __str__(self) -> str:
         return f"request {self.key}"
+
+
+# What look-alikes cost: requests kept out of training, what is chosen for them, and rollups of all that.
+
+
+class KeptOutAnswer(models.Model):
+    """What a model and the embedding choose for a labelled request that no benchmark holds and the model did not learn
+    from: an approved sample outside its snapshot, or a reported request."""
+
+    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="kept_out")
+    sample = models.ForeignKey(Sample, null=True, on_delete=models.CASCADE, related_name="+")
+    request = models.ForeignKey(RetrievalRequest, null=True, on_delete=models.CASCADE, related_name="+")
+    text_key = models.CharField(
+        max_length=64, help_text="of the text that was asked: an edited one is asked again"
+    )
+    tools = models.JSONField(help_text="names, as the model ranks them")
+    embedding = models.JSONField(
+        null=True, help_text="names, as the embedding ranks them; null: nothing was embedded"
+    )
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["model", "sample"], name="one_answer_to_a_sample"),
+            models.UniqueConstraint(fields=["model", "request"], name="one_answer_to_a_request"),
+            models.CheckConstraint(
+                condition=models.Q(sample=None) ^ models.Q(request=None), name="answer_to_one_thing"
+            ),
+        ]
+
+
+class LabelledOutcome(models.Model):
+    """Rollup: one labelled request kept out of training, and what the shown model and the embedding choose first."""
+
+    class Source(models.TextChoices):
+        BENCHMARK = "benchmark"
+        SAMPLE = "sample", "approved sample"
+        PRODUCTION = "production", "reported request"
+
+    source = models.CharField(max_length=10, choices=Source)
+    item = models.ForeignKey(BenchmarkItem, null=True, on_delete=models.CASCADE, related_name="+")
+    sample = models.ForeignKey(Sample, null=True, on_delete=models.CASCADE, related_name="+")
+    request = models.ForeignKey(RetrievalRequest, null=True, on_delete=models.CASCADE, related_name="+")
+    domain = models.CharField(max_length=60, help_text="of the first right tool")
+    group = models.CharField(max_length=10, help_text="covered, uncovered or outside")
+    gold = ArrayField(models.BigIntegerField(), help_text="ids of the right tools")
+    clusters = ArrayField(models.BigIntegerField(), help_text="ids of those that hold a right tool")
+    model_wrong = models.BooleanField(null=True, help_text="null: not asked")
+    model_chose = models.BigIntegerField(null=True, help_text="null: no tool of the catalog")
+    model_tool = models.BigIntegerField(null=True, help_text="the right tool that a wrong answer counts at")
+    model_at = models.CharField(
+        max_length=10, blank=True, help_text="covered, uncovered or elsewhere; empty: right"
+    )
+    embedding_wrong = models.BooleanField(null=True)
+    embedding_chose = models.BigIntegerField(null=True)
+    embedding_tool = models.BigIntegerField(null=True)
+    embedding_at = models.CharField(max_length=10, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [
+            GinIndex(fields=["clusters"], name="outcomes_of_cluster"),
+            GinIndex(fields=["gold"], name="outcomes_of_tool"),
+            models.Index(fields=["domain", "group"], name="outcomes_of_domain"),
+        ]
+
+    def __str__(self) -> str:
+        return f"outcome {self.pk}"
+
+
+class ToolRollup(models.Model):
+    """Of a tool that a labelled or recorded request concerns. `uncovered`, `covered`: wrong answers of the model at
+    such a pair of the tool's cluster. Without the model (`DomainRollup.model` is null) these are the embedding's."""
+
+    tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="rollup")
+    n = models.PositiveIntegerField(default=0)
+    wrong = models.PositiveIntegerField(default=0)
+    uncovered = models.PositiveIntegerField(default=0)
+    covered = models.PositiveIntegerField(default=0)
+    n_embedding = models.PositiveIntegerField(
+        default=0, help_text="of the n, those that the embedding was asked"
+    )
+    wrong_embedding = models.PositiveIntegerField(default=0)
+    traffic = models.PositiveIntegerField(
+        default=0, help_text="recorded requests of the window that concern it"
+    )
+
+
+class ClusterRollup(models.Model):
+    """Of a cluster of its domain's newest clustering: coverage, confusion and gap score as counted last."""
+
+    cluster = models.OneToOneField(Cluster, primary_key=True, on_delete=models.CASCADE, related_name="rollup")
+    clustering = models.ForeignKey(Clustering, on_delete=models.CASCADE, related_name="+")
+    state = models.CharField(max_length=12)
+    rank = models.PositiveIntegerField(
+        help_text="place among the domain's clusters, from 1: gaps, then the rest"
+    )
+    tools = models.PositiveIntegerField()
+    pairs = models.PositiveIntegerField()
+    covered = models.PositiveIntegerField()
+    named = models.PositiveIntegerField(help_text="of those not covered, the pairs that a rule only names")
+    open_tools = ArrayField(models.BigIntegerField(), help_text="those with a pair that is not covered")
+    measured = models.PositiveIntegerField(help_text="of the open tools, those with a labelled request")
+    n = models.PositiveIntegerField()
+    wrong = models.PositiveIntegerField()
+    wrong_uncovered = models.PositiveIntegerField()
+    wrong_covered = models.PositiveIntegerField()
+    n_embedding = models.PositiveIntegerField()
+    wrong_embedding = models.PositiveIntegerField()
+    requests = models.PositiveIntegerField(
+        help_text="that the score is of: traffic of the measured open tools"
+    )
+    score = models.FloatField(
+        null=True, help_text="wrong answers to expect at uncovered pairs; null: not measured"
+    )
+    score_low = models.FloatField(null=True)
+    score_high = models.FloatField(null=True)
+    likeness = models.FloatField(
+        help_text="orders what is not measured: uncovered pairs x similarity; no cost"
+    )
+    at = models.DateTimeField(help_text="when it was counted otherwise than before")
+
+    class Meta:
+        ordering = ["clustering", "rank", "cluster"]
+        indexes = [
+            models.Index(fields=["clustering", "rank"], name="gaps_by_rank"),
+            models.Index(fields=["clustering", "state"], name="clusters_by_state"),
+        ]
+
+    @property
+    def uncovered(self) -> int:
+        return self.pairs - self.covered
+
+
+class DomainFigures(models.Model):
+    """The figures of a domain, by one definition and for one model."""
+
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
+    clustering = models.PositiveIntegerField(null=True, help_text="version; null: it has no clusters yet")
+    definition = models.ForeignKey(GroupDefinition, on_delete=models.PROTECT, related_name="+")
+    model = models.ForeignKey(
+        Model,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="champion, else the newest evaluated one; null: there is none, the embedding answers",
+    )
+    alias = models.CharField(max_length=10, blank=True, help_text="champion or newest; empty: no model")
+    tools = models.PositiveIntegerField(help_text="active")
+    rules = models.PositiveIntegerField(help_text="published")
+    clusters = models.PositiveIntegerField(help_text="not dismissed")
+    states = models.JSONField(help_text="{state: clusters}")
+    clustered_tools = models.PositiveIntegerField()
+    tools_covered = models.PositiveIntegerField()
+    pairs = models.PositiveIntegerField()
+    covered = models.PositiveIntegerField()
+    named = models.PositiveIntegerField()
+    pairs_outside = models.PositiveIntegerField(
+        help_text="(target, confusable) of rules that no cluster holds"
+    )
+    groups = models.JSONField(
+        help_text="{all, covered, uncovered, outside: {n, wrong, n_embedding, wrong_embedding}} of labelled requests"
+    )
+    sources = models.JSONField(
+        help_text="{benchmark, sample, production: {n, wrong, n_embedding, wrong_embedding}}"
+    )
+    covered_n = models.PositiveIntegerField(help_text="labelled requests of tools with a covered pair")
+    covered_wrong = models.PositiveIntegerField(help_text="of them, wrong at a covered pair")
+    tools_measured = models.PositiveIntegerField(help_text="with a labelled request")
+    gaps = models.PositiveIntegerField(help_text="clusters with an uncovered pair, not dismissed")
+    gaps_measured = models.PositiveIntegerField()
+    score = models.FloatField(null=True, help_text="wrong answers to expect at all uncovered pairs")
+    score_low = models.FloatField(null=True)
+    score_high = models.FloatField(null=True)
+    requests = models.PositiveIntegerField(help_text="that the score is of")
+    recorded = models.PositiveIntegerField(
+        help_text="requests in the log of the window that concern its tools"
+    )
+    window_from = models.DateField(help_text="first day (UTC) of the recorded requests that count")
+    window_to = models.DateField(help_text="last day (UTC)")
+    at = models.DateTimeField(help_text="when it was counted")
+
+    class Meta:
+        abstract = True
+
+    @property
+    def uncovered(self) -> int:
+        return self.pairs - self.covered
+
+    @property
+    def done(self) -> int:
+        return sum(self.states.get(state, 0) for state in ("resolved", "taught", "in_champion"))
+
+
+class DomainRollup(DomainFigures):
+    """A row a domain, as counted last."""
+
+    key = models.CharField(
+        max_length=64, help_text="of all that was counted: another one makes a recount due"
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["domain"], name="one_rollup_a_domain")]
+
+
+class DomainPoint(DomainFigures):
+    """Append-only: the figures of a domain whenever its rules, its clusters or the model moved, for the trend."""
+
+    why = models.JSONField(
+        help_text="{rules: {added, gone} version ids, clustering: [old, new], model: [old, new], counted: true where "
+        "pairs count otherwise for another reason}; empty: the first"
+    )
+
+    class Meta:
+        ordering = ["domain", "id"]
+        indexes = [models.Index(fields=["domain", "id"], name="points_of_domain")]

@@ -22,8 +22,8 @@ from rules.serializers import (
     RuleDetail,
     RuleRow,
     Version,
-    VersionDetail,
     VersionDiff,
+    VersionRead,
     draft_input,
 )
 from rules.services import light_of, recheck_missing, rule_preview
@@ -90,13 +90,18 @@ class RuleVersionsList(ApiView):
 
 class RuleVersionOne(ApiView):
     @extend_schema(
-        responses=VersionDetail, examples=[answer_example({**examples.VERSION, "content": examples.CONTENT})]
+        responses=VersionRead,
+        examples=[
+            answer_example({**examples.VERSION, "content": examples.CONTENT, "pairs": [examples.PAIR]})
+        ],
     )
     def get(self, request: Request, pk: int, number: int) -> Response:
-        """Read one version of a rule."""
+        """Read one version of a rule. With which of its tools its words tell apart, and by which words."""
         rows = RuleVersion.objects.select_related("author", "rule")
         version = get_object_or_404(rows, rule=pk, number=number)
-        return Response(VersionDetail(with_content(version)).data)
+        table = selectors.pair_table(version, selectors.tool_set(version))
+        version.pairs = table.rows if table else []  # type: ignore[attr-defined]
+        return Response(VersionRead(with_content(version)).data)
 
 
 class RuleVersionsCompare(ApiView):

@@ -1,7 +1,18 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 from trace_site.access import READERS, ROLES, WRITERS, Area
 from trace_site.limits import AROUND_A_FILE, IN_MEMORY, RULES_FILE
+
+
+def read_versions(apps: Any, **told: Any) -> None:
+    """After every migration: what was written before there were readings, or read by an earlier edition."""
+    from rules.services import read_missing
+
+    if "rulereading" in apps.all_models["rules"]:  # not on the way back
+        read_missing()
 
 
 class RulesConfig(AppConfig):
@@ -21,7 +32,7 @@ class RulesConfig(AppConfig):
             WRITERS,
             WRITERS,
             """rules:create rules:update rules:fields rules:propose rules:withdraw rules:change
-            rules:change_save rules:import rules:import_request api-rules-import""",
+            rules:change_save rules:pair_correct rules:import rules:import_request api-rules-import""",
         ),
         Area(
             READERS,
@@ -55,9 +66,13 @@ class RulesConfig(AppConfig):
     audit_names = {
         "rules_rulechange": "rule__code",
         "rules_ruleversion": "rule__code",
+        "rules_rulereading": "version__rule__code",
         "rules_approval": "request__title",
         "rules_changecomment": "request__title",
     }
     impact = {"tools": "rules.selectors.rules_of_tools"}
     tools_changed = "rules.services.recheck_tools"  # see catalog.services
     ruled_tools = "rules.selectors.ruled_tools"  # see catalog.selectors
+
+    def ready(self) -> None:
+        post_migrate.connect(read_versions, sender=self)

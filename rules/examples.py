@@ -34,6 +34,14 @@ VERSION = {
     "created_at": AT,
     "content_hash": "9f2b61c0d1" * 6 + "9f2b",
 }
+PAIR = {
+    "tools": ["PayrollNova/GetPayslip", "PayrollOne/GetPayslip"],
+    "state": "apart",
+    "read": "apart",
+    "words": ["From 2024 on use PayrollNova/GetPayslip", "clause 1: the period is before 2024"],
+    "add": "",
+    "correction": None,
+}
 ROW = {
     "id": 7,
     "code": "PAYSLIP_PERIOD",

@@ -56,6 +56,38 @@ class RuleVersion(models.Model):
         return [self.target_id, *self.confusable_ids]
 
 
+class RuleReading(models.Model):
+    """Which pairs of a version's set its words tell apart. The newest of a version counts; rows are never changed:
+    the reading (`core/pairs.py`) writes the first, and each correction of a person the next."""
+
+    version = models.ForeignKey(RuleVersion, on_delete=models.PROTECT, related_name="readings")
+    number = models.PositiveIntegerField()
+    reader = models.PositiveSmallIntegerField(help_text="edition of the reading that found the pairs")
+    said = models.JSONField(
+        help_text="[{tool, kind, firm, pointer, start, end}], what the version says of a tool, by its id"
+    )
+    pairs = models.JSONField(
+        help_text="[[tool, tool, apart | named | unnamed, place in said, place in said]] as read"
+    )
+    corrections = models.JSONField(
+        default=list, help_text="[{pair, apart, reason, author, at}] that are in force"
+    )
+    apart = models.JSONField(
+        help_text="[[tool, tool]] that count as told apart, corrections included; the smaller id first"
+    )
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["version", "number"], name="one_reading_number")]
+
+    def __str__(self) -> str:
+        return f"reading {self.number} of {self.version}"
+
+
 class RuleHealth(models.Model):
     """What the checks say about the version people work on; kept so that lists never check 5,000 rules."""
 

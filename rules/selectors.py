@@ -1,8 +1,12 @@
 """Reads of the rule pages."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db.models import BooleanField, Count, F, Func, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import QueryDict
@@ -12,7 +16,9 @@ from django.urls import reverse
 from catalog.models import Tool
 from rules.book import version_contents
 from rules.core.draft import RuleDiff, diff_rules
-from rules.models import OPEN, Rule, RuleChange, RuleHealth, RuleVersion
+from rules.core.pairs import State, to_add
+from rules.core.rule import pointed_row
+from rules.models import OPEN, Rule, RuleChange, RuleHealth, RuleReading, RuleVersion
 from trace_site.impact import Impact
 from trace_site.paging import SIZE, Page, keyset, number_of
 
@@ -44,6 +50,80 @@ def history(rule: Rule) -> list[HistoryEntry]:
 def tool_set(version: RuleVersion) -> list[Tool]:
     found = Tool.objects.defer("embedding", "search", "words").in_bulk(version.tool_ids)
     return [found[pk] for pk in version.tool_ids]
+
+
+def newest_readings(versions: Iterable[RuleVersion]) -> QuerySet[RuleReading]:
+    """Of each version the reading that counts."""
+    rows = RuleReading.objects.filter(version__in=[version.pk for version in versions])
+    return rows.order_by("version_id", "-number").distinct("version_id")
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """One pair of a version's set as a page shows it. `words`: what speaks of the left tool, and of the right one."""
+
+    left: Tool
+    right: Tool
+    state: State  # as it counts
+    read: State  # as it was read
+    words: tuple[str, str]
+    add: str
+    correction: dict[str, Any] | None  # {reason, by, at}
+
+    @property
+    def ids(self) -> str:
+        return f"{self.left.pk}-{self.right.pk}"
+
+    @property
+    def tools(self) -> tuple[str, str]:
+        return self.left.name, self.right.name
+
+
+@dataclass(frozen=True, slots=True)
+class PairTable:
+    """What a version tells apart, open pairs first."""
+
+    rows: list[PairRow]
+    total: int
+    apart: int
+    named: int
+    corrected: int
+
+
+def pair_table(version: RuleVersion, tools: Sequence[Tool]) -> PairTable | None:
+    """From the reading that counts; None where the version was never read. Two queries."""
+    reading = newest_readings([version]).first()
+    if reading is None:
+        return None
+    by_id = {tool.pk: tool for tool in tools}
+    corrected = {tuple(sorted(one["pair"])): one for one in reading.corrections}
+    authors = get_user_model().objects.filter(pk__in=[one["author"] for one in corrected.values()])
+    names: dict[int, str] = dict(authors.values_list("pk", "username")) if corrected else {}
+    rows = []
+    for a, b, read, *places in reading.pairs:
+        by = [None if place is None else reading.said[place] for place in places]
+        one = corrected.get((min(a, b), max(a, b)))
+        state: State = read
+        if one is not None:
+            state = "apart" if one["apart"] else "named" if read == "apart" else read
+        told = one and {**one, "by": names.get(one["author"], ""), "at": datetime.fromisoformat(one["at"])}
+        left, right = by_id[a], by_id[b]
+        hint = "" if state == "apart" or read == "apart" else to_add(left.name, right.name, by)
+        first, second = (_quoted(version, said) for said in by)
+        rows.append(PairRow(left, right, state, read, (first, second), hint, told))
+    counts = Counter(row.state for row in rows)
+    rows.sort(key=lambda row: row.state == "apart")
+    return PairTable(rows, len(rows), counts["apart"], counts["named"], len(corrected))
+
+
+def _quoted(version: RuleVersion, said: dict[str, Any] | None) -> str:
+    """The words of a place that a reading names."""
+    if said is None:
+        return ""
+    name, number = pointed_row(said["pointer"])
+    if name == "clauses" and number is not None:
+        return f"clause {number + 1}: {version.clauses[number]['when']}"
+    return version.text[said["start"] : said["end"]].strip(" ,;\n")
 
 
 def rules_holding(tool: Tool) -> list[RuleVersion]:

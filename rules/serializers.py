@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from rules.core import rules_file as schema
 from rules.core.draft import FIELDS
+from rules.core.pairs import PAIR_STATES
 from rules.models import ChangeRequest, RuleChange
 from trace_site.rest.schema import ID, InputSerializer, TextList
 
@@ -81,6 +82,26 @@ class Version(Out):
 
 class VersionDetail(Version):
     content = Content()
+
+
+class PairCorrection(Out):
+    apart = serializers.BooleanField()
+    reason = serializers.CharField()
+    by = serializers.CharField(allow_blank=True, help_text="empty: a command")
+    at = serializers.DateTimeField()
+
+
+class RulePair(Out):
+    tools = TextList(help_text="two tools of the rule's set")
+    state = serializers.ChoiceField(PAIR_STATES, help_text="as it counts: only `apart` is covered")
+    read = serializers.ChoiceField(PAIR_STATES, help_text="as it was read")
+    words = TextList(help_text="what the rule says of the one, and of the other")
+    add = serializers.CharField(help_text="what would tell them apart, if anything is missing")
+    correction = PairCorrection(allow_null=True)
+
+
+class VersionRead(VersionDetail):
+    pairs = RulePair(many=True, help_text="which tools its words tell apart")
 
 
 class RuleDetail(Out):

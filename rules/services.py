@@ -19,14 +19,22 @@ from rules.book import (
     refused_content,
     rule_key,
     rules_as_of,
+    version_contents,
 )
 from rules.core.check import Finding, check_reading, check_rule, has_errors
+from rules.core.pairs import READER, apart, kept, read_pairs
+from rules.core.reading import Reading
 from rules.core.rule import RuleContent
 from rules.core.rule_book import RuleBook, RuleKey
-from rules.models import Rule, RuleHealth, RuleVersion
+from rules.models import Rule, RuleHealth, RuleReading, RuleVersion
+from rules.selectors import newest_readings
 from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
 from trace_site.webhooks.services import emit, emit_all
 
+LONGEST_REASON = 500
+BATCH = 1000  # versions read at once
 MANY = 200  # changed rules from which on checking everything costs no more
 
 
@@ -84,6 +92,7 @@ def versions_save(
         version.rule = rule
         versions.append(version)
     RuleVersion.objects.bulk_create(made, batch_size=500)
+    versions_read(made)
     for author in {version.author for version in made}:
         saved = [
             (version.rule, {"version": version.number, "note": version.note, **(detail or {})})
@@ -120,6 +129,102 @@ def _told(rule: Rule) -> dict[str, Any]:
     return {"rule": rule.pk, "code": rule.code, "domain": rule.domain_id}
 
 
+def versions_read(versions: Sequence[RuleVersion]) -> None:
+    """Read which pairs these versions tell apart, and keep it. What people corrected stays where the version has a
+    reading already, or where an earlier one of its rule says the same in the same words."""
+    if not versions:
+        return
+    contents = version_contents(versions)
+    corrected = _corrected([version.rule_id for version in versions])
+    newest = dict(newest_readings(versions).values_list("version", "number"))
+    rows = []
+    for version in versions:
+        content = contents[version.pk]
+        ids = dict(zip(content.tools, version.tool_ids, strict=True))
+        said, pairs = kept(read_pairs(Reading(content)), ids)
+        held = set(version.tool_ids)
+        corrections = [one for one in corrected.get(_words_of(version), ()) if held.issuperset(one["pair"])]
+        rows.append(
+            RuleReading(
+                version=version,
+                number=newest.get(version.pk, 0) + 1,
+                reader=READER,
+                said=said,
+                pairs=pairs,
+                corrections=corrections,
+                apart=apart(pairs, corrections),
+            )
+        )
+    # another process may have read the same versions at the same time, with the same outcome
+    RuleReading.objects.bulk_create(rows, batch_size=500, ignore_conflicts=True)
+
+
+def _corrected(rules: Iterable[int]) -> dict[tuple[int, str], list[dict[str, Any]]]:
+    """What people corrected, by rule and by what the version says; of versions that say the same the newest counts."""
+    ever = RuleReading.objects.filter(version__rule__in=set(rules)).exclude(corrections=[])
+    rows = RuleReading.objects.filter(version__rule__in=ever.order_by().values("version__rule"))
+    newest = rows.order_by("version_id", "-number").distinct("version_id").select_related("version")
+    return {_words_of(row.version): row.corrections for row in newest.defer("said", "pairs", "apart")}
+
+
+def _words_of(version: RuleVersion) -> tuple[int, str]:
+    return version.rule_id, content_hash([version.text, version.clauses])
+
+
+def read_missing() -> int:
+    """Read the versions that this edition of the reading has not read: written by SQL, or before it."""
+    ids = list(
+        RuleVersion.objects.exclude(readings__reader=READER).order_by("pk").values_list("pk", flat=True)
+    )
+    for start in range(0, len(ids), BATCH):
+        versions_read(list(RuleVersion.objects.filter(pk__in=ids[start : start + BATCH]).order_by("pk")))
+    return len(ids)
+
+
+@transaction.atomic
+def pair_correct(
+    *, version: RuleVersion, pair: Sequence[int], is_apart: bool | None, reason: str, actor: Any
+) -> RuleReading:
+    """Say that a version tells two of its tools apart, or does not, whatever the reading found; None: as it was read.
+
+    Changes what coverage counts and nothing that is taught. Raises TraceError `reason_missing`, `bad_tool`.
+    """
+    reason = " ".join(reason.split())
+    if not reason:
+        raise TraceError("The reason is missing.", code="reason_missing", hint="One sentence is enough.")
+    wanted = sorted(set(pair))
+    if len(wanted) != 2 or not set(wanted) <= set(version.tool_ids):
+        raise TraceError("These are not two tools of the rule's set.", code="bad_tool", where="pair")
+    Rule.objects.select_for_update(no_key=True).get(pk=version.rule_id)
+    if not version.readings.exists():
+        versions_read([version])
+    old = newest_readings([version]).get()
+    corrections = [one for one in old.corrections if sorted(one["pair"]) != wanted]
+    if is_apart is not None:
+        told = {"reason": reason[:LONGEST_REASON], "author": actor.pk if actor else None}
+        at = timezone.now().isoformat()
+        corrections.append({"pair": wanted, "apart": is_apart, **told, "at": at})
+    reading = RuleReading.objects.create(
+        version=version,
+        number=old.number + 1,
+        reader=old.reader,
+        said=old.said,
+        pairs=old.pairs,
+        corrections=corrections,
+        apart=apart(old.pairs, corrections),
+        author=actor,
+    )
+    names = dict(Tool.objects.filter(pk__in=wanted).values_list("pk", "name"))
+    detail = {
+        "version": version.number,
+        "pair": [names[pk] for pk in wanted],
+        "apart": is_apart,
+        "reason": reason,
+    }
+    audit_models.record(actor=actor, action="rule.pair_corrected", obj=version.rule, detail=detail)
+    return reading
+
+
 @transaction.atomic
 def recheck(rules: Iterable[int] | None, before: Iterable[int] = ()) -> int:
     """Check the rules with these ids and all that depends on them; None: every rule. Returns how many were checked.
@@ -142,8 +247,11 @@ def recheck(rules: Iterable[int] | None, before: Iterable[int] = ()) -> int:
 
 
 def recheck_missing() -> int:
-    """Check the rules that never were: those written before there was a table for it, or by SQL."""
-    return recheck(ids) if (ids := list(Rule.objects.filter(health=None).values_list("pk", flat=True))) else 0
+    """Check and read the rules that never were: those written before there was a table for it, or by SQL."""
+    if not (ids := list(Rule.objects.filter(health=None).values_list("pk", flat=True))):
+        return 0
+    read_missing()
+    return recheck(ids)
 
 
 @transaction.atomic

@@ -17,6 +17,7 @@ urlpatterns = [
     path("<int:pk>/compare/", rules_views.compare_chosen, name="compare_chosen"),
     path("<int:pk>/compare/<int:first>/<int:second>/", rules_views.compare, name="compare"),
     path("<int:pk>/versions/<int:number>/propose/", rules_views.propose_version, name="propose"),
+    path("<int:pk>/versions/<int:number>/pair/", rules_views.correct_pair, name="pair_correct"),
     path("<int:pk>/withdraw/", rules_views.propose_withdrawal, name="withdraw"),
     path("requests/", changes_views.request_list, name="requests"),
     path("requests/count/", changes_views.request_count, name="request_count"),

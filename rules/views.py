@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors as catalog_selectors
@@ -15,8 +16,10 @@ from rules.core.check import has_errors
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter
 from rules.selectors import rule_list as list_rules
-from rules.services import recheck_missing
-from trace_site.paging import number_of
+from rules.services import pair_correct, recheck_missing
+from trace_site.paging import number_of, numbers_of
+
+MOST_PAIRS = 200  # of a rule, that its page shows
 
 
 @require_GET
@@ -36,6 +39,8 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
         "history": history,
         "tools": tools,
         "names": [tool.name for tool in tools],
+        "pairs": selectors.pair_table(version, tools),
+        "most_pairs": f":{MOST_PAIRS}",
         "findings": findings,
         "blocked": has_errors(findings),
         "numbers": [entry.version.number for entry in history],
@@ -96,6 +101,18 @@ def propose_version(request: HttpRequest, pk: int, number: int) -> HttpResponse:
         request, "This is a draft. Nothing is published until it is submitted, approved and applied."
     )
     return redirect("rules:request", change.request_id)
+
+
+@require_POST
+def correct_pair(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """Say whether the version tells two tools apart; an empty `apart` takes it as it was read."""
+    version = get_object_or_404(RuleVersion.objects.select_related("rule"), rule=pk, number=number)
+    pair = numbers_of(request.POST.get("pair", "").split("-"))
+    is_apart = {"yes": True, "no": False}.get(request.POST.get("apart", ""))
+    reason = request.POST.get("reason", "")
+    pair_correct(version=version, pair=pair, is_apart=is_apart, reason=reason, actor=request.user)
+    messages.success(request, "The pair counts as you said. What the rule teaches did not change.")
+    return redirect(f"{reverse('rules:version', args=[pk, number])}#pairs")
 
 
 @require_POST

@@ -79,18 +79,26 @@ def make_model(**overrides: Any) -> Any:
 
 
 def make_rule(*tools: Any, code: str = "", published: bool = True, **overrides: Any) -> Any:
-    """A rule over the given tools, the target first, with one version; published unless told otherwise."""
+    """A rule over the given tools, the target first, with one version that tells each apart from each; published
+    unless told otherwise."""
     from rules.models import Rule, RuleVersion
+    from rules.services import versions_read
 
     rule = Rule.objects.create(code=code or f"RULE_{next(_numbers)}", domain=tools[0].domain)
     fields: dict[str, Any] = {
         "number": 1,
         "target": tools[0],
         "confusable_ids": [tool.pk for tool in tools[1:]],
-        "text": f"Use {tools[0].name} for the newest periods.",
+        "text": " ".join(
+            [
+                f"Use {tools[0].name} for the newest periods.",
+                *(f"Use {tool.name} for periods of {1990 + place}." for place, tool in enumerate(tools[1:])),
+            ]
+        ),
         "content_hash": "0" * 64,
     }
     version = RuleVersion.objects.create(rule=rule, **{**fields, **overrides})
+    versions_read([version])
     if published:
         rule.published = version
         rule.save(update_fields=["published"])

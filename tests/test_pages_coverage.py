@@ -27,8 +27,8 @@ def clusters():
 
 def test_home_says_how_many_clusters_have_no_rule(client_as, clusters):
     page = " ".join(client_as("product_manager").get("/").content.decode().split())
-    assert 'HR: <a href="/clusters/?domain=hr&amp;state=no_rule">1</a> of' in page
-    assert "look-alike clusters have no rule" in page
+    assert 'HR: <a href="/clusters/?domain=hr&amp;state=open">1</a> of' in page
+    assert "look-alike clusters are told apart by no rule" in page
 
 
 def test_home_of_a_reader_offers_no_rule_writing(client_as, clusters):
@@ -119,7 +119,7 @@ def test_typing_swaps_only_the_rows(client_as, clusters):
 
 def test_gap_score_is_explained_where_it_stands(client_as, clusters):
     page = client_as("reviewer").get("/clusters/").content.decode()
-    assert "Gap score = pairs no rule holds × mean similarity" in page
+    assert "Gap score = pairs no rule tells apart × mean similarity" in page
     assert "2 open pairs × 0.90" in page
 
 

@@ -37,7 +37,7 @@ def test_data_hold_the_lists_figures_the_costliest_gap_first(client_as, clusters
     assert found["id"] == [clusters[1].pk, clusters[0].pk, clusters[2].pk]
     assert found["label"] == ["leave days", "payslips", "badges"]
     assert (found["share"], found["score"], found["n"]) == ([0, 100, 0], [1.8, 0.0, 0.0], [3, 3, 3])
-    assert found["state"] == [0, 3, 6]  # no rule, resolved, dismissed
+    assert found["state"] == [0, 4, 7]  # no rule, resolved, dismissed
     assert len({*zip(found["x"], found["y"], strict=True)}) == 3
 
 
@@ -126,7 +126,7 @@ def test_page_without_script_leads_to_the_table(client_as, clusters):
 
 def test_every_state_of_the_key_has_a_sign_of_its_own(client_as, clusters):
     states = client_as("reviewer").get("/clusters/map/").context["states"]
-    assert len({state["sign"] for state in states}) == len(states) == 7
+    assert len({state["sign"] for state in states}) == len(states) == 8
     assert [state["count"] for state in states] == [1, 0, 0, 1, 0, 0, 1]
 
 

@@ -229,6 +229,7 @@ SWEEPERS = [
     "evaluation.loop.services.sweep",
     "evaluation.requests.services.forget_old",
     "evaluation.results.recount.sweep",
+    "evaluation.results.rollups.sweep",
     "trace_site.webhooks.deliveries.deliver_due",
     "trace_site.webhooks.deliveries.forget_old",
     "trace_site.rest.idempotency.forget_old",

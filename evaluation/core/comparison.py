@@ -91,7 +91,7 @@ METRIC = "recall@1"
 WHERE = {
     ALL: "on all requests",
     "covered": "where a rule covers the look-alikes",
-    "uncovered": "where look-alikes have no rule",
+    "uncovered": "where no rule tells look-alikes apart",
     "outside": "on requests outside every cluster",
 }
 

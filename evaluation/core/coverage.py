@@ -1,10 +1,11 @@
 """Which look-alikes do published rules tell apart: the arithmetic over edges of confusable clusters.
 
-In: the clusters of one clustering (tools, edges) and rules with their sets T(r). Out: each cluster's state and gap
-score, and the group (covered, uncovered, outside) of a benchmark query.
+In: the clusters of one clustering (tools, edges) and rules with their sets T(r) and the pairs that they tell apart.
+Out: each cluster's state and gap score, and the group (covered, uncovered, outside) of a benchmark query.
 
-An edge joins two tools of a cluster that are mutual neighbours at or above tau. It is covered when ONE published
-rule's T(r) holds both its tools. A tool is covered when at least one of its edges is.
+An edge joins two tools of a cluster that are mutual neighbours at or above tau. It is covered when a condition of ONE
+published rule separates its two tools (rules/core/pairs.py). Where a rule's T(r) only holds both, the edge is named
+only, which counts as open. A tool is covered when at least one of its edges is.
 """
 
 from collections import Counter, defaultdict
@@ -16,14 +17,23 @@ from typing import NamedTuple
 RESOLVED_SHARE = 0.8  # of a cluster's edges
 TAUGHT_SAMPLES = 10  # approved samples of every rule that covers an edge of the cluster
 # from the least to the most done; `dismissed` clusters leave the denominator
-STATES = ("no_rule", "draft", "touched", "resolved", "taught", "in_champion", "dismissed")
+STATES = ("no_rule", "draft", "named", "touched", "resolved", "taught", "in_champion", "dismissed")
 DONE = ("resolved", "taught", "in_champion")
 COVERED, UNCOVERED, OUTSIDE = GROUPS = ("covered", "uncovered", "outside")
 GROUP_DEFINITION = (
-    "covered: at least one gold tool lies in a confusable cluster, and each one that does shares a published rule's "
-    "set T(r) with a look-alike it has an edge to. uncovered: some gold tool lies in a cluster and shares no published "
-    "rule with any of its look-alikes. outside: no gold tool lies in a cluster (dismissed clusters do not count)."
+    "covered: at least one gold tool lies in a confusable cluster, and a condition of a published rule tells each one "
+    "that does apart from a look-alike it has an edge to. uncovered: some gold tool lies in a cluster and no published "
+    "rule tells it apart from any of its look-alikes; being named in one does not count. outside: no gold tool lies in "
+    "a cluster (dismissed clusters do not count)."
 )
+
+
+Pair = tuple[int, int]
+
+
+def pair_of(a: int, b: int) -> Pair:
+    """Two tools in no order: the smaller id first."""
+    return (a, b) if a < b else (b, a)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +47,12 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class RuleFacts:
-    """One version of a rule: the published one, or a draft: a newer version, or a change somebody has asked for."""
+    """One version of a rule: the published one, or a draft: a newer version, or a change somebody has asked for.
+    `pairs` are those of its set that a condition of it separates, as `pair_of` gives them."""
 
     id: int
     tools: tuple[int, ...]  # T(r), the target first
+    pairs: frozenset[Pair] = frozenset()
     published: bool = True
     samples: int = 0  # approved samples of this version
     in_champion: bool = False  # the champion was trained on samples of this version
@@ -50,9 +62,11 @@ class RuleFacts:
 class ClusterCoverage:
     cluster: ClusterFacts
     state: str
-    covered: tuple[tuple[int, int], ...]
-    uncovered: tuple[tuple[int, int], ...]
+    covered: tuple[Pair, ...]
+    uncovered: tuple[Pair, ...]
+    named: tuple[Pair, ...]  # those of the uncovered ones that a published rule holds and does not tell apart
     rules: tuple[int, ...]  # published rules that cover an edge here
+    naming: tuple[int, ...]  # published rules that only name one that is uncovered
     drafts: tuple[int, ...]  # drafts that hold two tools of it
 
     @property
@@ -69,6 +83,7 @@ class Totals:
     clusters: int
     edges: int
     edges_covered: int
+    edges_named: int  # of those that are not covered
     tools: int
     tools_covered: int
 
@@ -80,28 +95,36 @@ class Totals:
 def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
     known = {rule.id: rule for rule in rules}
     of_tool: dict[bool, defaultdict[int, set[int]]] = {True: defaultdict(set), False: defaultdict(set)}
+    separating: defaultdict[Pair, set[int]] = defaultdict(set)
     for rule in known.values():
         for tool in rule.tools:
             of_tool[rule.published][tool].add(rule.id)
+        for pair in rule.pairs if rule.published else ():
+            separating[pair].add(rule.id)
     published, drafts = of_tool[True], of_tool[False]
     found = []
     for cluster in clusters:
-        holding = {(a, b): published.get(a, set()) & published.get(b, set()) for a, b, _ in cluster.edges}
-        covered = tuple(edge for edge, ids in holding.items() if ids)
-        uncovered = tuple(edge for edge, ids in holding.items() if not ids)
-        covering = tuple(sorted(set(chain.from_iterable(holding.values()))))
+        by = {(a, b): separating.get(pair_of(a, b), set()) for a, b, _ in cluster.edges}
+        covered = tuple(edge for edge, ids in by.items() if ids)
+        uncovered = tuple(edge for edge, ids in by.items() if not ids)
+        holding = {(a, b): published.get(a, set()) & published.get(b, set()) for a, b in uncovered}
+        named = tuple(edge for edge, ids in holding.items() if ids)
+        covering = tuple(sorted(set(chain.from_iterable(by.values()))))
+        naming = tuple(sorted(set(chain.from_iterable(holding.values()))))
         held = Counter(chain.from_iterable(drafts.get(tool, ()) for tool in cluster.tools))
         waiting = tuple(sorted(rule for rule, tools in held.items() if tools > 1))
-        state = _state(cluster, len(covered), [known[rule] for rule in covering], bool(waiting))
-        found.append(ClusterCoverage(cluster, state, covered, uncovered, covering, waiting))
+        state = _state(cluster, len(covered), [known[rule] for rule in covering], bool(named), bool(waiting))
+        found.append(ClusterCoverage(cluster, state, covered, uncovered, named, covering, naming, waiting))
     return found
 
 
-def _state(cluster: ClusterFacts, covered: int, rules: Sequence[RuleFacts], has_draft: bool) -> str:
+def _state(
+    cluster: ClusterFacts, covered: int, rules: Sequence[RuleFacts], is_named: bool, has_draft: bool
+) -> str:
     if cluster.dismissed:
         return "dismissed"
     if not covered:
-        return "draft" if has_draft else "no_rule"
+        return "named" if is_named else "draft" if has_draft else "no_rule"
     if covered < RESOLVED_SHARE * len(cluster.edges):
         return "touched"
     if any(rule.samples < TAUGHT_SAMPLES for rule in rules):
@@ -117,6 +140,7 @@ def totals(rows: Sequence[ClusterCoverage]) -> Totals:
         clusters=len(counted),
         edges=sum(len(row.cluster.edges) for row in counted),
         edges_covered=sum(len(row.covered) for row in counted),
+        edges_named=sum(len(row.named) for row in counted),
         tools=sum(len(row.cluster.tools) for row in counted),
         tools_covered=sum(len(set(chain.from_iterable(row.covered))) for row in counted),
     )

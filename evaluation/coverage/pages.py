@@ -9,8 +9,10 @@ from django.utils.http import urlencode
 
 from catalog.models import Tool
 from catalog.selectors import tools_by_id
+from evaluation.core.coverage import pair_of
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, coverage
 from rules.models import Rule, RuleVersion
+from rules.selectors import newest_readings
 from trace_site.paging import SIZE, Page
 
 
@@ -22,16 +24,22 @@ class StateWords(NamedTuple):
 
 
 STATES = {
-    "no_rule": StateWords("no rule", "bad", "no published rule holds any of its pairs", "M-4-4 4 4M4-4-4 4"),
+    "no_rule": StateWords("no rule", "bad", "no published rule names any of its pairs", "M-4-4 4 4M4-4-4 4"),
     "draft": StateWords(
         "draft",
         "wait",
         "a draft or an open change request holds two of its tools",
         "M-4.5 0h.01M0 0h.01M4.5 0h.01",
     ),
-    "touched": StateWords("touched", "warn", "some pairs are covered, less than 80 %", "M0-5V1.5M0 5h.01"),
+    "named": StateWords(
+        "named only",
+        "bad",
+        "published rules name its tools, and no condition tells a pair of them apart",
+        "M-4.5-3H4.5M-4.5 3H4.5",
+    ),
+    "touched": StateWords("touched", "warn", "some pairs are told apart, less than 80 %", "M0-5V1.5M0 5h.01"),
     "resolved": StateWords(
-        "resolved", "run", "at least 80 % of its pairs are covered", "M-4.5.5-1.5 3.5 4.5-3.5"
+        "resolved", "run", "at least 80 % of its pairs are told apart", "M-4.5.5-1.5 3.5 4.5-3.5"
     ),
     "taught": StateWords(
         "taught",
@@ -47,7 +55,10 @@ STATES = {
     ),
     "dismissed": StateWords("dismissed", "idle", "an expert said the descriptions are enough", "M-4 0H4"),
 }
-SCORE_FORMULA = "pairs no rule holds × mean similarity × (1 + production misses); misses are not recorded yet"
+OPEN = ("no_rule", "draft", "named")
+SCORE_FORMULA = (
+    "pairs no rule tells apart × mean similarity × (1 + production misses); misses are not recorded yet"
+)
 
 
 def domain_coverage(slug: str) -> DomainCoverage:
@@ -76,7 +87,8 @@ def state_parts(page: DomainCoverage) -> list[dict[str, Any]]:
 
 
 def without_rule(page: DomainCoverage) -> int:
-    return page.totals.states["no_rule"] + page.totals.states["draft"]
+    """Clusters of which no rule tells any pair apart; `?state=open` lists them."""
+    return sum(page.totals.states[state] for state in OPEN)
 
 
 def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
@@ -90,6 +102,7 @@ def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
         why = f"{gap.label}: {gap.open} of its {gap.edges} pairs are told apart by nothing."
         yield "Write a rule for the costliest gap", why, reverse("cluster", args=[gap.id])
     for state, what, why in (
+        ("named", "Say when each tool is right", "named by rules that tell none of its pairs apart."),
         ("draft", "Publish the drafts", "would be covered."),
         ("resolved", "Write and approve samples", "without approved samples to learn from."),
         ("taught", "Build a snapshot, train, promote", "not in the champion."),
@@ -107,10 +120,11 @@ def write_url(domain: str, row: ClusterRow) -> str:
 
 def found_rows(page: DomainCoverage, state: str = "", search: str = "") -> list[ClusterRow]:
     """Gaps first, the costliest on top, then the rest; every word must occur in the label or a tool's name."""
-    words = search.casefold().split()
-    return [
-        row for row in page.ranked if state in ("", row.state) and all(word in row.words for word in words)
-    ]
+    words, states = (
+        search.casefold().split(),
+        OPEN if state == "open" else (state,) if state else tuple(STATES),
+    )
+    return [row for row in page.ranked if row.state in states and all(word in row.words for word in words)]
 
 
 def page_after(rows: list[ClusterRow], after: str) -> Page:
@@ -136,29 +150,36 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
 
 
 def cluster_edges(row: ClusterRow, tools: list[Tool]) -> list[dict[str, Any]]:
-    """Every pair of the cluster with the published rules that hold both: uncovered ones first, then by similarity."""
+    """Every pair of the cluster with the published rules that tell it apart, and those that only name it: open ones
+    first, then by similarity."""
     by_id = {tool.pk: tool for tool in tools}
-    wanted = RuleVersion.objects.filter(pk__in=row.coverage.rules).select_related("rule")
-    versions = list(wanted.defer("text", "clauses", "tests"))
-    edges = [
-        {
-            "left": by_id[a],
-            "right": by_id[b],
-            "cosine": cosine,
-            "rules": [one for one in versions if {a, b} <= set(one.tool_ids)],
-        }
-        for a, b, cosine in row.coverage.cluster.edges
-    ]
+    wanted = RuleVersion.objects.filter(pk__in={*row.coverage.rules, *row.coverage.naming})
+    versions = list(wanted.select_related("rule").defer("text", "clauses", "tests"))
+    apart = {
+        reading.version_id: {tuple(pair) for pair in reading.apart}
+        for reading in newest_readings(versions).defer("said", "pairs", "corrections")
+    }
+    edges = []
+    for a, b, cosine in row.coverage.cluster.edges:
+        holding = [one for one in versions if {a, b} <= set(one.tool_ids)]
+        telling = [one for one in holding if pair_of(a, b) in apart.get(one.pk, ())]
+        naming = [] if telling else holding
+        ends = {"left": by_id[a], "right": by_id[b], "cosine": cosine}
+        edges.append({**ends, "rules": telling, "naming": naming})
     return sorted(edges, key=lambda edge: (bool(edge["rules"]), -edge["cosine"], edge["left"].name))
 
 
-def clusters_of_rule(page: DomainCoverage, rule: Rule) -> list[tuple[ClusterRow, str, int]]:
-    """The clusters a rule's set reaches into, their state in words and how many of their pairs it holds, most first."""
+def clusters_of_rule(page: DomainCoverage, rule: Rule) -> list[tuple[ClusterRow, str, int, int]]:
+    """The clusters a rule's set reaches into, their state in words, how many of their pairs it tells apart and how
+    many it only names, most first."""
     version = rule.published or rule.versions.order_by("-number").first()
+    reading = newest_readings([version]).first() if version else None
     held = set(version.tool_ids) if version else set()
-    found = [
-        (row, STATES[row.state].label, count)
-        for row in page.clusters
-        if (count := sum(a in held and b in held for a, b, _ in row.coverage.cluster.edges))
-    ]
-    return sorted(found, key=lambda entry: (-entry[2], entry[0].id))
+    apart = {tuple(pair) for pair in reading.apart} if reading else set()
+    found = []
+    for row in page.clusters:
+        edges = [pair_of(a, b) for a, b, _ in row.coverage.cluster.edges if a in held and b in held]
+        telling = sum(edge in apart for edge in edges)
+        if edges:
+            found.append((row, STATES[row.state].label, telling, len(edges) - telling))
+    return sorted(found, key=lambda entry: (-entry[2], -entry[3], entry[0].id))

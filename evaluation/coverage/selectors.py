@@ -8,6 +8,7 @@ for the stamp it was given, so no number is ever older than the page.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q
@@ -17,7 +18,7 @@ from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage as core
 from evaluation.core.coverage import ClusterCoverage, ClusterFacts, QueryGroups, RuleFacts, Totals
 from evaluation.models import Evaluation
-from rules.models import ChangeRequest, RuleChange, RuleVersion
+from rules.models import ChangeRequest, RuleChange, RuleReading, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import OUTDONE, without_stale
 from trace_site.database import Generation
@@ -68,10 +69,11 @@ class RuleName:
 
 
 class RuleSets(NamedTuple):
-    """Sets T(r) by the domain each counts in, and the name of each version."""
+    """Sets T(r) by the domain each counts in, the name of each version, and the readings that their pairs are from."""
 
     by_domain: dict[str, list[RuleFacts]]
     names: dict[int, RuleName]
+    readings: list[int]
 
 
 class ClusterBook(NamedTuple):
@@ -123,17 +125,26 @@ COLUMNS = ("pk", "rule_id", "rule__code", "rule__domain_id", "number", "target_i
 
 @lru_cache(maxsize=1)
 def read_published(rules: Stamp) -> RuleSets:
-    """The published version of every rule, by code."""
-    return _sets(RuleVersion.objects.filter(rule__published_id=F("pk")), published=True)
-
-
-def _sets(versions: Any, *, published: bool) -> RuleSets:
-    found = RuleSets({}, {})
-    rows = versions.order_by("rule__code", "pk").values_list(*COLUMNS)
-    for pk, rule, code, domain, number, target, confusables in rows:
-        found.by_domain.setdefault(domain, []).append(RuleFacts(pk, (target, *confusables), published))
-        found.names[pk] = RuleName(rule, code, number, published)
+    """The published version of every rule, by code, with the pairs that its newest reading tells apart."""
+    versions = RuleVersion.objects.filter(rule__published_id=F("pk"))
+    newest = versions.order_by("rule__code", "pk", "-readings__number").distinct("rule__code", "pk")
+    found = RuleSets({}, {}, [])
+    for *columns, reading, apart in newest.values_list(*COLUMNS, "readings__pk", "readings__apart"):
+        _add(found, columns, _pairs(apart), published=True)
+        found.readings.extend([reading] if reading else [])
     return found
+
+
+def _add(found: RuleSets, columns: list[Any], pairs: frozenset[core.Pair], *, published: bool) -> None:
+    pk, rule, code, domain, number, target, confusables = columns
+    facts = RuleFacts(pk, (target, *confusables), pairs, published)
+    found.by_domain.setdefault(domain, []).append(facts)
+    found.names[pk] = RuleName(rule, code, number, published)
+
+
+def _pairs(stored: list[list[int]] | None) -> frozenset[core.Pair]:
+    """Of a reading; a version that was never read tells nothing apart."""
+    return frozenset(core.pair_of(a, b) for a, b in stored or ())
 
 
 @lru_cache(maxsize=1)
@@ -141,7 +152,9 @@ def read_drafts(tools: Stamp, rules: Stamp, drafts: Stamp) -> RuleSets:
     """Newest versions that are not published, and the changes of open requests (their ids are negative)."""
     newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id").values("pk")
     waiting = RuleVersion.objects.filter(pk__in=newest).exclude(rule__published_id=F("pk"))
-    found, known = _sets(waiting, published=False), read_tools(tools)
+    found, known = RuleSets({}, {}, []), read_tools(tools)
+    for columns in waiting.order_by("rule__code", "pk").values_list(*COLUMNS):
+        _add(found, list(columns), frozenset(), published=False)
     ids = {tool.name: tool.id for tool in known.values()}
     changes = RuleChange.objects.filter(action=RuleChange.Action.SAVE, request__state__in=OPEN)
     for change in changes.select_related("rule").order_by("pk"):
@@ -202,11 +215,13 @@ class ClusterRow:
     size: int
     edges: int
     covered: int
+    named: int  # of the open ones, those that a rule only names
     open: int
     mean_similarity: float
     gap_score: float
     tools: list[ToolName]  # by name
     rules: list[RuleName]
+    naming: list[RuleName]
     drafts: list[RuleName]
     dismissed_reason: str
     coverage: ClusterCoverage
@@ -255,6 +270,7 @@ class DomainCoverage:
             "resolved": self.totals.done,
             "edges": self.totals.edges,
             "edges_covered": self.totals.edges_covered,
+            "edges_named": self.totals.edges_named,
             "clustered_tools": self.totals.tools,
             "tools_covered": self.totals.tools_covered,
             "rules_outside": [
@@ -287,16 +303,18 @@ def coverage(domain: str | None = None, *, recall: bool = True) -> list[DomainCo
 @dataclass(frozen=True)
 class Definition:
     """What sorts benchmark queries into covered, uncovered and outside: frozen versions, which can be read again.
-    `dismissed`: ids of clusters; `rules`: {domain: ids of its published versions}."""
+    `dismissed`: ids of clusters; `rules`: {domain: ids of its published versions}; `readings`: ids of what was read in
+    those versions."""
 
     clusterings: dict[str, int]
     dismissed: list[int]
     rules: dict[str, list[int]]
+    readings: list[int]
     words: str = core.GROUP_DEFINITION
 
     @cached_property
     def hash(self) -> str:
-        return content_hash([self.clusterings, self.dismissed, self.rules, self.words])
+        return content_hash([self.clusterings, self.dismissed, self.rules, self.readings, self.words])
 
 
 def definition_now() -> Definition:
@@ -307,21 +325,18 @@ def definition_now() -> Definition:
 
 @lru_cache(maxsize=1)
 def _definition(tools: Stamp, clusters: Stamp, dismissals: Stamp, rules: Stamp) -> Definition:
-    book, published = read_clusters(tools, clusters), read_published(rules).by_domain
+    book, published = read_clusters(tools, clusters), read_published(rules)
     return Definition(
         {slug: clustering.version for slug, clustering in sorted(book.clusterings.items())},
         sorted(read_dismissals(clusters, dismissals).keys() & book.labels.keys()),
-        {domain: sorted(rule.id for rule in of) for domain, of in sorted(published.items())},
+        {domain: sorted(rule.id for rule in of) for domain, of in sorted(published.by_domain.items())},
+        sorted(published.readings),
     )
 
 
 def groups_by(definition: Definition) -> QueryGroups:
-    """How it sorts queries, read from the versions it names; two queries."""
-    versions = RuleVersion.objects.filter(pk__in=[pk for ids in definition.rules.values() for pk in ids])
-    sets = {
-        pk: RuleFacts(pk, (target, *confusables))
-        for pk, target, confusables in versions.values_list("pk", "target_id", "confusable_ids")
-    }
+    """How it sorts queries, read from the readings of the versions it names; two queries."""
+    apart = _pairs_of(definition)
     named = Q(pk=None)
     for domain, version in definition.clusterings.items():
         named |= Q(clustering__domain=domain, clustering__version=version)
@@ -333,8 +348,21 @@ def groups_by(definition: Definition) -> QueryGroups:
         clusters.setdefault(domain, []).append(one)
     rows: list[ClusterCoverage] = []
     for domain, of in clusters.items():
-        rows += core.cover(of, [sets[pk] for pk in definition.rules.get(domain, ())])
+        rules = [RuleFacts(pk, (), apart.get(pk, frozenset())) for pk in definition.rules.get(domain, ())]
+        rows += core.cover(of, rules)
     return QueryGroups.build(rows)
+
+
+def _pairs_of(definition: Definition) -> dict[int, frozenset[core.Pair]]:
+    """{version: the pairs it tells apart}; before readings were kept, all pairs of its set."""
+    if definition.readings or definition.words == core.GROUP_DEFINITION:
+        rows = RuleReading.objects.filter(pk__in=definition.readings).order_by()
+        return {version: _pairs(apart) for version, apart in rows.values_list("version", "apart")}
+    versions = RuleVersion.objects.filter(pk__in=[pk for ids in definition.rules.values() for pk in ids])
+    return {
+        pk: frozenset(core.pair_of(a, b) for a, b in combinations((target, *confusables), 2))
+        for pk, target, confusables in versions.values_list("pk", "target_id", "confusable_ids")
+    }
 
 
 def edition() -> str:
@@ -407,11 +435,13 @@ def _row(
         size=len(cluster.tools),
         edges=len(cluster.edges),
         covered=len(found.covered),
+        named=len(found.named),
         open=len(found.uncovered),
         mean_similarity=cluster.mean_similarity,
         gap_score=found.gap_score,
         tools=sorted((tools[tool] for tool in cluster.tools if tool in tools), key=lambda tool: tool.name),
         rules=[names[version] for version in found.rules],
+        naming=[names[version] for version in found.naming if version not in found.rules],
         drafts=[names[version] for version in found.drafts],
         dismissed_reason=dismissed,
         coverage=found,

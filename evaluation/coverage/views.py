@@ -30,7 +30,7 @@ from trace_site.lib.cells import csv_lines
 from trace_site.paging import number_of, numbers_of
 
 GAP_COLUMNS = (
-    *("cluster", "state", "gap_score", "pairs", "pairs_covered"),
+    *("cluster", "state", "gap_score", "pairs", "pairs_covered", "pairs_named_only"),
     *("mean_similarity", "rules", "tools", "reason"),
 )
 CLUSTERS = Cluster.objects.select_related("clustering__domain", "dismissed_by")
@@ -48,7 +48,7 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain, the costliest gap first, for a spreadsheet."""
     rows = (
         [
-            *(row.label, row.state, round(row.gap_score, 3), row.edges, row.covered),
+            *(row.label, row.state, round(row.gap_score, 3), row.edges, row.covered, row.named),
             round(row.mean_similarity, 3),
             " ".join(rule.code for rule in row.rules),
             " ".join(tool.name for tool in row.tools),
@@ -231,14 +231,15 @@ def _compact(data: dict[str, Any]) -> JsonResponse:
 @gzip_page
 @require_GET
 def map_tools(request: HttpRequest, domain: str) -> JsonResponse:
-    """{cluster: {"tools": [[id, name, deprecated]], "edges": [[a, b, covered]]}}; a and b are places in `tools`."""
+    """{cluster: {"tools": [[id, name, deprecated]], "edges": [[a, b, state]]}}; a and b are places in `tools`, `state`
+    is 1 where a rule tells them apart, 2 where one only names them, else 0."""
 
     def tools_of(row: ClusterRow) -> dict[str, Any]:
         place = {tool.id: number for number, tool in enumerate(row.tools)}
-        covered = set(row.coverage.covered)
+        state = dict.fromkeys(row.coverage.covered, 1) | dict.fromkeys(row.coverage.named, 2)
         return {
             "tools": [[tool.id, tool.name, int(tool.deprecated)] for tool in row.tools],
-            "edges": [[place[a], place[b], int((a, b) in covered)] for a, b, _ in row.coverage.cluster.edges],
+            "edges": [[place[a], place[b], state.get((a, b), 0)] for a, b, _ in row.coverage.cluster.edges],
         }
 
     page = pages.domain_coverage(domain)

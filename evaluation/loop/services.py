@@ -15,6 +15,7 @@ from django.urls import reverse
 from evaluation.benchmarks.selectors import rule_results
 from evaluation.coverage.selectors import learned_versions
 from evaluation.models import GateReport
+from evaluation.results import kept_out
 from evaluation.results.rule_tests import KIND as RULE_TESTS
 from evaluation.results.rule_tests import RuleTestWork, rule_tests_request
 from rules.models import RuleChange, RuleVersion
@@ -37,7 +38,8 @@ def sweep() -> int:
 
 
 def ask_champion() -> int:
-    """Queue the tests of published rules that the champion was not asked, before another model takes its place."""
+    """Queue the tests of published rules that the champion was not asked, before another model takes its place, and the
+    requests kept out of its training."""
     champion = current_aliases().get(AliasMove.Alias.CHAMPION)
     if champion is None or champion.removed_at is not None or not LoopSettings.now().evaluate:
         return 0
@@ -46,12 +48,13 @@ def ask_champion() -> int:
         return 0
     missing = RuleTestWork.of(champion).versions
     last = asked.order_by("-pk").first()
-    if last is not None and last.state in ENDED_BADLY:
+    failed = last is not None and last.state in ENDED_BADLY
+    if last is not None and failed:
         # it is not tried again by itself until there is something new to ask
         since = AuditEntry.objects.filter(action="rule.published", at__gt=last.finished_at or last.created_at)
         published = set(since.values_list("detail__version_id", flat=True))
         missing = [version for version in missing if version.pk in published]
-    if not missing:
+    if not missing and (failed or not kept_out.is_due(champion)):
         return 0
     rule_tests_request(model=champion)
     return 1

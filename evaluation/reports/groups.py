@@ -60,6 +60,8 @@ def change(row: GroupDefinition, old: GroupDefinition | None) -> str:
     said = []
     if came or went:
         said.append(f"{came} rule version{'s' if came != 1 else ''} in, {went} out")
+    elif set(row.readings) != set(old.readings):
+        said.append("pairs of rules read or corrected otherwise")
     moved = [domain for domain, version in row.clusterings.items() if old.clusterings.get(domain) != version]
     said += [f"other clusters of {domain}" for domain in moved]
     if set(row.dismissed) != set(old.dismissed):

@@ -32,7 +32,7 @@ def in_force() -> GroupDefinition | None:
 
 
 def as_definition(row: GroupDefinition) -> Definition:
-    return Definition(row.clusterings, row.dismissed, row.rules, row.words)
+    return Definition(row.clusterings, row.dismissed, row.rules, row.readings, row.words)
 
 
 def definition_to_count_by() -> Definition:
@@ -66,6 +66,7 @@ def define(definition: Definition, job: Job | None) -> GroupDefinition:
         clusterings=definition.clusterings,
         dismissed=definition.dismissed,
         rules=definition.rules,
+        readings=definition.readings,
         words=definition.words,
         job=job,
     )

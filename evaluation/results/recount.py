@@ -13,11 +13,13 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from catalog.models import Clustering
 from evaluation.benchmarks.selectors import TRACED
 from evaluation.core.coverage import QueryGroups
 from evaluation.core.report import Counted
 from evaluation.coverage.selectors import Definition, definition_now, groups_by
 from evaluation.models import Benchmark, Evaluation, GroupDefinition, Prediction
+from evaluation.results import rollups
 from evaluation.results.groups import KIND, define, has_failed, in_force, lock, newest_job
 from evaluation.results.scoring import Grouping, Scored, benchmark_rows, score_requests
 from trace_site import jobs
@@ -50,10 +52,10 @@ def unfinished() -> QuerySet[Evaluation]:
 
 
 def is_due() -> bool:
-    """Three queries."""
+    """At most five queries."""
     row = in_force()
-    if row is not None and row.hash != definition_now().hash and counted().exists():
-        return True
+    if row is None or row.hash != definition_now().hash:
+        return Clustering.objects.exists() or counted().exists()
     return unfinished().exists()
 
 
@@ -87,12 +89,15 @@ def recount(ctx: JobContext) -> int:
         for place, evaluation in enumerate(evaluations):
             found.add(evaluation)
             ctx.progress(place + 1, len(evaluations), str(evaluation.benchmark))
+        figures = rollups.count()
         with ctx.guard():
             lock()
             came = counted().exclude(pk__in=[one.pk for one in evaluations]).exists() if is_new else False
             if came or in_force() != row:
                 continue  # measured or counted meanwhile: once more, with it
-            found.publish(define(definition, ctx.job) if is_new or row is None else row)
+            row = define(definition, ctx.job) if is_new or row is None else row
+            found.publish(row)
+            rollups.store(figures, row)
         many += len(evaluations)
     return many
 

@@ -17,6 +17,7 @@ from evaluation.gate.services import report_make
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
 from evaluation.results.groups import DefinitionMoved
+from evaluation.results.kept_out import KeptOutWork
 from evaluation.results.recount import recount
 from evaluation.results.rule_tests import RuleTestWork
 from evaluation.results.scoring import SEED, benchmark_rows, publish, score
@@ -99,7 +100,9 @@ def _measure(
             embed(ctx, work, progress)
             work.publish(ctx, result)
     if model is not None:
-        asked: list[Work | RuleTestWork] = [work for work in works if work.unit.model is not None]
+        asked: list[Work | RuleTestWork | KeptOutWork] = [
+            work for work in works if work.unit.model is not None
+        ]
         if tests and tests.versions:
             asked.append(tests)
         predict(ctx, model, asked, progress, result)
@@ -129,14 +132,21 @@ def run_gate(ctx: JobContext) -> dict[str, Any]:
 
 
 def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
-    """Ask a model the tests of the published rules that it has not answered yet."""
+    """Ask a model the tests of the published rules that it has not answered yet, and requests kept out of training."""
     model = Model.objects.select_related("run").get(pk=ctx.params["model"])
-    result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0}
-    while (tests := RuleTestWork.of(model)).versions:  # rules may be published meanwhile
+    result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0, "kept_out": 0}
+    while True:  # rules may be published meanwhile
+        tests, kept = RuleTestWork.of(model), KeptOutWork.of(model)
+        works: list[Work | RuleTestWork | KeptOutWork] = [work for work in (tests, kept) if work.count]
+        if not works:
+            return result
+        progress = JobProgress(ctx, tests.count + 2 * kept.count)
+        if kept.count and Tool.objects.filter(embedding__isnull=False).exists():
+            lists = by_embedding(ctx, kept.folder, kept.rows, "requests kept out of training", progress)
+            kept.embedding = {row["id"]: row["tools"] for row in lists}
         asked: dict[str, Any] = {}
-        predict(ctx, model, [tests], JobProgress(ctx, tests.count), asked)
-        result = {name: number + asked[name] for name, number in result.items()}
-    return result
+        predict(ctx, model, works, progress, asked)
+        result = {name: number + asked.get(name, 0) for name, number in result.items()}
 
 
 def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | None":
@@ -243,7 +253,7 @@ class JobProgress:
 def predict(
     ctx: JobContext,
     model: Model,
-    works: Sequence["Work | RuleTestWork"],
+    works: Sequence["Work | RuleTestWork | KeptOutWork"],
     progress: JobProgress,
     result: dict[str, Any],
 ) -> None:
@@ -272,23 +282,26 @@ def predict(
 
 
 def embed(ctx: JobContext, work: Work, progress: JobProgress) -> None:
-    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows."""
-    texts, out = work.folder / "texts.jsonl", work.folder / "encoded"
-    write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in work.rows])
-    arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
     label = f"{work.evaluation.benchmark}, {work.decode}"
-    run(ctx, ENCODER, arguments, work.folder / "errors.txt", lambda event: progress.show(event, label))
+    write_jsonl(work.folder / "predictions.jsonl", by_embedding(ctx, work.folder, work.rows, label, progress))
+    work.asked = work.rows
+
+
+def by_embedding(ctx: JobContext, folder: Path, rows: Rows, label: str, progress: JobProgress) -> Rows:
+    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows: {id, tools, scores}."""
+    texts, out = folder / "texts.jsonl", folder / "encoded"
+    write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in rows])
+    arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
+    run(ctx, ENCODER, arguments, folder / "errors.txt", lambda event: progress.show(event, label))
     tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
     stored = sorted(tools.values_list("name", "embedding"), key=lambda row: row[0])  # as ties are settled
     matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
     lists = ranked(np.load(out / "embeddings.npy"), matrix, [name for name, _ in stored], EMBEDDING_K)
-    answers = [
+    progress.before += len(rows)
+    return [
         {"id": str(key), "tools": [name for name, _ in found], "scores": [score for _, score in found]}
         for key, found in zip(read_json(out / "ids.json"), lists, strict=True)
     ]
-    write_jsonl(work.folder / "predictions.jsonl", answers)
-    work.asked = work.rows
-    progress.before += len(work.rows)
 
 
 def run(

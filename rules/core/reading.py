@@ -13,25 +13,31 @@ from typing import Literal
 
 from catalog.core.mentions import Mention, NameFinder
 from rules.core.rule import RuleContent, pointed_row
-from rules.core.wording import LEAST_WORDS, Wording, wording
+from rules.core.wording import BRACKETS, LEAST_WORDS, Wording, wording
 
 Stance = Literal["use", "tells", "limits", "not", "dead"]
 
-END = re.compile(r"[.;!?:](?=\s|$)|\n")
+END = re.compile(r"[.;!:](?=\s|$)|\?(?=\s|$)(?!\s+then\b)|\n", re.I)
 # what may stand between names that are spoken of together
 JOINS = re.compile(
     r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*|\s+",
     re.I,
 )
 # the last of these between two names: where the words of the first end and those of the second begin
-LINK = r"\b(?:and|but|or|while|whereas|otherwise|else)\b"
+LINK = (
+    r"\b(?:(?:and|or)(?!\s+(?:later|earlier|newer|older|before|after|above|below|over|under|more|less|fewer|higher"
+    r"|lower|longer|shorter|on|onwards?|up)\b)|but|while|whereas|otherwise|else)\b"
+)
 TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
+
+NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|and|or)\b)*", re.I)
 
 FILLERS = r"(?:\s+(?:the|a|an|always|just|simply|then|please|also))*"
 WORD = r"\s+(?!that\b|which\b)[\w-]+"
 UP_TO = rf"{FILLERS}(?:{WORD}{FILLERS})?(?:(?!\s+(?:use|call)\b){WORD}{FILLERS}){{0,%d}}\s*$"
 AGAINST = re.compile(
-    rf"(?:\b(?:not|never|unlike|avoid|without|replac(?:es|ing)|supersed(?:es|ing))\b|n['’]t\b){UP_TO % 2}"
+    rf"(?:\b(?:not|never|unlike|avoid|replac(?:es|ing)|supersed(?:es|ing))\b|n['’]t\b){UP_TO % 2}"
+    rf"|\bwithout\b{UP_TO % 0}"
     rf"|\b(?:instead{FILLERS} of|rather{FILLERS} than)\b{UP_TO % 5}|\bover\s*$",
     re.I,
 )
@@ -54,7 +60,7 @@ OPENS = re.compile(
 )
 CALLS = re.compile(
     r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+)*\b(?:use|uses|using|used"
-    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|goes? to|go through)"
+    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|in favou?r of|goes? to|go through)"
     r"\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
     re.I,
 )
@@ -88,13 +94,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One place of the text: `tools` that are named together, how the words stand to them, words with names cut out."""
+    """One place of the text: `tools` that are named together, how the words stand to them, words with names cut out.
+    `sentence` is where its sentence starts."""
 
     tools: tuple[str, ...]
     stance: Stance
     words: str
     start: int
     end: int
+    sentence: int
 
 
 def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
@@ -107,11 +115,33 @@ def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
         if not any(start <= match.start() < end for start, end, _ in mentions)
     ]
     places = [0, *ends, len(text)]
+    places = [
+        place
+        for number, place in enumerate(places)
+        if not (0 < number < len(places) - 1 and _is_label(text, mentions, places[number - 1 : number + 2]))
+    ]
     found: list[Statement] = []
     for begin, stop in zip(places, places[1:], strict=False):
         inside = [mention for mention in mentions if begin <= mention[0] < stop]
         found += _read_sentence(text, begin, stop, inside)
     return found
+
+
+def _is_label(text: str, mentions: Sequence[Mention], around: Sequence[int]) -> bool:
+    """Whether the middle one of three places is the colon of `name: case` or `case: name`, which ends nothing."""
+    begin, colon, stop = around
+    if text[colon - 1] != ":":
+        return False
+    left, right = (
+        [mention for mention in mentions if start <= mention[0] < end]
+        for start, end in ((begin, colon), (colon, stop))
+    )
+    if bool(left) == bool(right):
+        return False
+    rest, at = "", begin if left else colon
+    for start, end, _ in left or right:
+        rest, at = f"{rest} {text[at:start]}", end
+    return NOTHING_SAID.fullmatch(rest + text[at : colon if left else stop]) is not None
 
 
 def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]) -> list[Statement]:
@@ -122,15 +152,19 @@ def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]
             groups[-1] = ((*groups[-1][0], name), groups[-1][1], end)
         else:
             groups.append(((name,), start, end))
-    found = []
+    found, sentence = [], begin
     for place, (tools, start, end) in enumerate(groups):
         tail = text[end : groups[place + 1][1] if place + 1 < len(groups) else stop]
         if place + 1 < len(groups):  # some of the words up to the next name are that one's
-            turn = AGAINST.search(tail) or TURNS.search(tail)
+            plain = BRACKETS.sub(lambda match: "_" * len(match[0]), tail)
+            turn = AGAINST.search(plain) or TURNS.search(plain)
+            if not turn and DEAD.search(plain):  # `is replaced by` names what is used in its place
+                turn = CALLS.search(plain)
             tail = tail[: turn.start()] if turn else tail
         lead = text[begin:start]
-        found.append(Statement(tools, _stance(lead, tail), _situation(lead, tail), begin, end + len(tail)))
-        begin = end + len(tail)
+        words, behind = _situation(lead, tail), end + len(tail)
+        found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence))
+        begin = behind
     return found
 
 

@@ -3,7 +3,7 @@
 Samples come from a plan made dry. The rest is measured on earlier runs here with the same writer, else a default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -15,8 +15,9 @@ from synthesis.generate.imports import spare
 from synthesis.generate.planning import plan_counts
 from synthesis.generate.services import run_params
 from synthesis.llm.ledger import LIMITS
-from synthesis.llm.writers import endpoints
+from synthesis.llm.writers import configured, endpoints
 from synthesis.models import Attempt, ModelCall, SynthesisRun
+from synthesis.samples.staleness import newest_recipe
 from trace_site.jobs import Job
 
 ROLES = {"query": "generator", "trace": "teacher", "judge": "judge"}
@@ -71,6 +72,22 @@ def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: A
         return Estimate(samples, none, none, none, _local_seconds(writer, plan["samples"]), plan)
     found, over = asked(branch, recipe, plan, params["budget"])
     return Estimate(samples, **found, plan=plan, over=over)
+
+
+def estimate_new(numbers: Sequence[int], *, writer: str = "") -> Estimate:
+    """Of so many samples for each of some rules that are not written yet, by this kind of writer (empty: the configured
+    one)."""
+    writer, branch = writer or ("llm" if configured() else "offline"), SynthesisRun.Branch.RULE
+    plan = {
+        "samples": sum(numbers),
+        "rows": [{"new": number, "content_stale": 0, "outdated": 0} for number in numbers],
+    }
+    samples = Figure(sum(numbers), f"{len(numbers)} rules that are not written yet")
+    if writer != "llm":
+        none = Figure(0, f"the {writer} writers ask no model")
+        return Estimate(samples, none, none, none, _local_seconds(writer, sum(numbers)), plan)
+    found, _ = asked(branch, newest_recipe(branch, writer)[0], plan, {})
+    return Estimate(samples, **found, plan=plan)
 
 
 def asked(

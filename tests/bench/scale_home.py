@@ -19,6 +19,7 @@ from catalog.models import CatalogImport, Cluster, Clustering, Domain, Neighbour
 from catalog.services import ledger_update
 from rules.core.check import Finding
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
+from rules.services import read_missing
 from synthesis.models import Sample, SynthesisRun
 from tests.bench.scale_words import MadeTool, made_tools
 from trace_site.access import ROLES
@@ -152,6 +153,7 @@ class Home:
             if self.rng.random() < 0.15
         ]
         RuleVersion.objects.bulk_create([*first, *again], batch_size=BATCH)
+        read_missing()
         self.newest = {version.rule_id: version for version in [*first, *again]}
         for version in first:
             if self.rng.random() < 0.94:

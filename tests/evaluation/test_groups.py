@@ -14,6 +14,7 @@ from evaluation.models import Evaluation, GroupDefinition, Prediction
 from evaluation.results import groups, recount, tasks
 from evaluation.results.scoring import benchmark_rows, publish, score
 from rules.models import Rule, RuleVersion
+from rules.services import pair_correct
 from tests.evaluation import test_services
 from tests.evaluation.test_services import FAKE, evaluate, model_with
 from tests.factories import crown, make_cluster, make_model, make_rule, make_run, make_tool
@@ -131,6 +132,12 @@ def rolled_back(tools):
     Rule.objects.filter(pk=rule.pk).update(published=version)
 
 
+def corrected(tools):
+    """Somebody says that the rule does not tell the pair apart."""
+    version, pair = Rule.objects.get().published, [tool.pk for tool in tools[:2]]
+    pair_correct(version=version, pair=pair, is_apart=False, reason="one case for both", actor=None)
+
+
 def retired(tools):
     """Clusters are found anew among the tools that are left."""
     Tool.objects.filter(pk=tools[1].pk).update(status=Tool.Status.RETIRED)
@@ -144,6 +151,7 @@ def reclustered(tools):
 EVENTS = {
     "rule applied": ([applied], {"covered": 1, "uncovered": 1, "outside": 1}),
     "rolled back": ([applied, rolled_back], {"uncovered": 2, "outside": 1}),
+    "pair corrected": ([applied, corrected], {"uncovered": 2, "outside": 1}),
     "tool retired": ([applied, retired], {"uncovered": 2, "outside": 1}),
     "clustering changed": ([applied, reclustered], {"covered": 1, "outside": 2}),
 }

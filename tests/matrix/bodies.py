@@ -134,6 +134,11 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "catalog:block": {"because": "down until Monday"},
         "cluster-dismiss": {"reason": "the descriptions are enough"},
         "rules:fields": FORM,
+        "rules:pair_correct": {
+            "pair": "-".join(map(str, w.version.tool_ids[:2])),
+            "apart": "no",
+            "reason": "one case for both",
+        },
         "rules:sentence_fix": FORM,
         "rules:check": FORM,
         "rules:confusables": FORM,

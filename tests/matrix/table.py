@@ -136,6 +136,7 @@ rules:create  GET EA  POST EA 302
 rules:update pk=rule  GET EA  POST EA 302
 rules:propose pk=rule number=1  POST EA 302
 rules:withdraw pk=rule  POST EA 302
+rules:pair_correct pk=rule number=1  POST EA 302
 rules:change pk=changes  GET EA  POST EA 302
 rules:change_save  POST EA
 rules:import  GET EA  POST EA

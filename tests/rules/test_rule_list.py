@@ -53,7 +53,7 @@ def test_list_counts_all_rules_by_light(tools):
 
 
 def test_rules_that_sql_wrote_are_checked_when_the_list_is_opened(client_as, tools):
-    make_rule(*tools, code="BY_SQL")
+    make_rule(*tools, code="BY_SQL", text="Use A/New for the newest periods.")
     shown = client_as("reviewer").get("/rules/").context["rows"]
     assert [row.rule.code for row in shown] == ["BY_SQL"] and RuleHealth.objects.get().light == "error"
 

@@ -344,12 +344,12 @@ def duration(seconds: float | None) -> str:
 
 WORDS = {
     "good": "on, done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, "
-    "covered, applied, delivered, reliable, better, right",
+    "covered, applied, delivered, reliable, better, right, told apart",
     "run": "running, being written, scheduled, challenger, edit, edit and approve",
     "wait": "queued, pending, waiting, to review, draft, in review, new, previous, cannot tell",
-    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative",
+    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative, named only, named",
     "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered, unreliable, "
-    "worse, wrong, stopped",
+    "worse, wrong, stopped, not named",
     "idle": "off, as before, cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
     "info": "active, added, info, offline, recorded",
 }

@@ -9,6 +9,7 @@ from catalog.models import Domain
 from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
 from evaluation.coverage.selectors import DomainCoverage, coverage
+from evaluation.results import rollups
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import not_found
 
@@ -20,6 +21,9 @@ class Command(TraceCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--domain", help="a domain's slug; default: all")
+        parser.add_argument(
+            "--recount", action="store_true", help="count the rollups anew; says how many rows differed"
+        )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         rows = coverage(options["domain"])
@@ -29,7 +33,12 @@ class Command(TraceCommand):
         for row in rows:
             for line in coverage_lines(row):
                 self.echo(line)
-        return {"domains": {row.domain: row.as_dict() for row in rows}}, ""
+        told: dict[str, Any] = {"domains": {row.domain: row.as_dict() for row in rows}}
+        if options["recount"]:
+            differed = told["rollups"] = rollups.refresh()
+            parts = ", ".join(f"{many:,} {what}" for what, many in differed.items())
+            self.echo(f"rollups counted anew; rows that differed: {parts or 'a recount is still to come'}")
+        return told, ""
 
 
 def coverage_lines(row: DomainCoverage) -> Iterator[str]:
@@ -43,6 +52,8 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
     counts = [f"{state.replace('_', ' ')} {done.states[state]}" for state in STATES if done.states[state]]
     yield f"  {done.done} of {done.clusters} clusters resolved ({'  '.join(counts)})"
     yield f"  {done.edges_covered:,} of {done.edges:,} edges, {done.tools_covered:,} of {done.tools:,} clustered tools"
+    if done.edges_named:
+        yield f"  {done.edges_named:,} more edges are only named by rules"
     lost = sum(len(one.outside) for one in row.outside)
     yield f"  {lost} pairs of {len(row.outside)} rules lie outside every cluster"
     if groups := row.recall.get("groups"):

@@ -7,12 +7,12 @@ Object.assign(ClusterMap.prototype, {
     const { pen, colours } = this;
     const px = (t) => this.sx[i] + detail.at[2 * t] * radius;
     const py = (t) => this.sy[i] + detail.at[2 * t + 1] * radius;
-    for (const covered of [0, 1]) {
+    for (const state of [0, 2, 1]) { // open, named only, told apart
       pen.beginPath();
-      for (const [a, b, is] of detail.edges) if (is === covered) { pen.moveTo(px(a), py(a)); pen.lineTo(px(b), py(b)); }
-      pen.strokeStyle = covered ? colours.good : colours.bad;
-      pen.lineWidth = covered ? 2 : 1;
-      pen.setLineDash(covered ? [] : [3, 3]);
+      for (const [a, b, is] of detail.edges) if (is === state) { pen.moveTo(px(a), py(a)); pen.lineTo(px(b), py(b)); }
+      pen.strokeStyle = state === 1 ? colours.good : colours.bad;
+      pen.lineWidth = state === 1 ? 2 : 1;
+      pen.setLineDash(state === 1 ? [] : state === 2 ? [8, 3] : [3, 3]);
       pen.stroke();
     }
     pen.setLineDash([]);
@@ -73,10 +73,10 @@ Object.assign(ClusterMap.prototype, {
     this.pen.fillText(short, box.left + 3, y);
   },
 
-  // tools of one cluster: [[id, name, deprecated]] and pairs [[a, b, covered]]
+  // tools of one cluster: [[id, name, deprecated]] and pairs [[a, b, 1: told apart, 2: named only, 0: open]]
   remember(id, { tools, edges }) {
     const open = new Uint8Array(tools.length);
-    for (const [a, b, covered] of edges) { open[a] += 1 - covered; open[b] += 1 - covered; }
+    for (const [a, b, state] of edges) if (state !== 1) { open[a] += 1; open[b] += 1; }
     const sought = (t) => Number(tools[t][0] === this.tool);
     const order = [...tools.keys()].sort((a, b) => sought(b) - sought(a) || open[b] - open[a]);
     this.details.set(id, { tools, edges, at: insideCircle(tools.length, edges), order });

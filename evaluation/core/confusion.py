@@ -1,0 +1,231 @@
+"""What look-alikes cost: how often a labelled request gets another tool first, and how many wrong answers to expect.
+
+In: labelled requests that the model was not trained on, with what each side (the model, the embedding) chooses first,
+and the pairs of a clustering that rules tell apart or not. Out: counts by tool, pair, cluster and domain, the gap score
+of a cluster, and what closing gaps would save.
+
+A wrong answer belongs to one pair: the tool it chose, and of the right tools the first that has an uncovered pair with
+it, else a covered one, else the first. A request concerns each of its right tools. The score sums over the tools with
+uncovered pairs: requests that concern the tool x the share of its labelled requests that go wrong at such a pair. What
+was never asked is not measured, which is not 0. Intervals: Wilson's for a share; for sums and differences of shares the
+distances of their ends add in squares (Zou & Donner 2008, MOVER).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from evaluation.core.coverage import COVERED, UNCOVERED, ClusterCoverage, Pair, QueryGroups, pair_of
+from synthesis.core.agreement import wilson
+
+MODEL, EMBEDDING = SIDES = ("model", "embedding")
+ELSEWHERE = "elsewhere"  # a wrong answer at no pair of a cluster
+
+
+class Outcome(NamedTuple):
+    """A labelled request. `gold`: its right tools; `firsts`: {side: the tool it chose first, None for no tool}; a side
+    that was not asked is missing."""
+
+    gold: tuple[int, ...]
+    firsts: Mapping[str, int | None]
+
+
+class Miss(NamedTuple):
+    """A wrong answer: `chosen` in place of `tool`, at a covered or uncovered pair or elsewhere."""
+
+    tool: int
+    chosen: int | None
+    at: str
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The pairs of the clusters that count, and the cluster of each of their tools."""
+
+    covered: frozenset[Pair]
+    uncovered: frozenset[Pair]
+    home: Mapping[int, int]
+    groups: QueryGroups
+
+    @classmethod
+    def build(cls, rows: Sequence[ClusterCoverage]) -> "Ground":
+        counted = [row for row in rows if row.state != "dismissed"]
+        return cls(
+            frozenset(pair_of(*edge) for row in counted for edge in row.covered),
+            frozenset(pair_of(*edge) for row in counted for edge in row.uncovered),
+            {tool: row.cluster.id for row in counted for tool in row.cluster.tools},
+            QueryGroups.build(rows),
+        )
+
+    def clusters(self, gold: Iterable[int]) -> tuple[int, ...]:
+        """Those the request concerns, in the order of its right tools."""
+        return tuple(dict.fromkeys(self.home[tool] for tool in gold if tool in self.home))
+
+    def miss(self, outcome: Outcome, side: str) -> Miss | None:
+        """None where the side is right or was not asked."""
+        if side not in outcome.firsts or (chosen := outcome.firsts[side]) in outcome.gold:
+            return None
+        for at, pairs in ((UNCOVERED, self.uncovered), (COVERED, self.covered)):
+            for tool in outcome.gold:
+                if chosen is not None and pair_of(tool, chosen) in pairs:
+                    return Miss(tool, chosen, at)
+        return Miss(outcome.gold[0], chosen, ELSEWHERE)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Requests asked, and of them the wrong ones: in all, and where they go wrong."""
+
+    n: int = 0
+    wrong: int = 0
+    uncovered: int = 0
+    covered: int = 0
+
+    def add(self, miss: Miss | None, *, counts_place: bool = True) -> None:
+        self.n += 1
+        self.wrong += miss is not None
+        if miss is not None and counts_place:
+            self.uncovered += miss.at == UNCOVERED
+            self.covered += miss.at == COVERED
+
+
+@dataclass
+class Tallies:
+    """Of one side. A request with several right tools counts at each of them and in each cluster it concerns, once."""
+
+    tools: dict[int, Tally] = field(default_factory=dict)
+    clusters: dict[int, Tally] = field(default_factory=dict)
+    pairs: Counter[tuple[int, int | None]] = field(default_factory=Counter)  # (right tool, chosen): how often
+
+    @classmethod
+    def count(cls, outcomes: Iterable[Outcome], ground: Ground, side: str) -> "Tallies":
+        found = cls()
+        for outcome in outcomes:
+            if side not in outcome.firsts:
+                continue
+            miss = ground.miss(outcome, side)
+            for tool in dict.fromkeys(outcome.gold):
+                own = miss is None or tool == miss.tool
+                found.tools.setdefault(tool, Tally()).add(miss, counts_place=own)
+            for cluster in ground.clusters(outcome.gold):
+                own = miss is None or cluster == ground.home.get(miss.tool)
+                found.clusters.setdefault(cluster, Tally()).add(miss, counts_place=own)
+            if miss is not None:
+                found.pairs[miss.tool, miss.chosen] += 1
+        return found
+
+
+# Sums of shares with intervals.
+
+
+class Bounds(NamedTuple):
+    value: float
+    low: float
+    high: float
+
+
+class Term(NamedTuple):
+    """`requests` of a tool, and of `n` labelled ones those that go wrong at a pair in question."""
+
+    requests: float
+    wrong: int
+    n: int
+
+
+def expected(terms: Iterable[Term]) -> Bounds | None:
+    """Wrong answers to expect over all terms that were measured; None where none was."""
+    measured = [term for term in terms if term.n]
+    if not measured:
+        return None
+    value = below = above = 0.0
+    for term in measured:
+        share = wilson(term.wrong, term.n)
+        mean = term.wrong / term.n
+        value += term.requests * mean
+        below += (term.requests * (mean - share.low)) ** 2
+        above += (term.requests * (share.high - mean)) ** 2
+    return Bounds(value, max(0.0, value - math.sqrt(below)), value + math.sqrt(above))
+
+
+def minus(left: Bounds, right: Bounds) -> Bounds:
+    value = left.value - right.value
+    below = math.hypot(left.value - left.low, right.high - right.value)
+    return Bounds(value, value - below, value + math.hypot(left.high - left.value, right.value - right.low))
+
+
+def open_tools(row: ClusterCoverage) -> list[int]:
+    """The tools of a cluster that have uncovered pairs; none of a dismissed one."""
+    return [] if row.state == "dismissed" else sorted({tool for edge in row.uncovered for tool in edge})
+
+
+def gap_terms(tools: Iterable[int], tallies: Mapping[int, Tally], traffic: Mapping[int, int]) -> list[Term]:
+    """A tool that no recorded request concerns counts one request."""
+    nothing = Tally()
+    return [
+        Term(traffic.get(tool) or 1, tallies.get(tool, nothing).uncovered, tallies.get(tool, nothing).n)
+        for tool in tools
+    ]
+
+
+# What closing gaps would save.
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Of the chosen gaps: `misses` go wrong now at pairs that would be covered; `left`: so many would go wrong still,
+    as requests do now at covered pairs; `gain`: the difference. None: not measured. `gain` is at most `misses` where no
+    covered pair was measured. `requests`: that all this is of."""
+
+    gaps: int
+    tools: int  # with uncovered pairs
+    measured: int  # of them
+    requests: float  # of the measured tools
+    misses: Bounds | None
+    left: Bounds | None
+    gain: Bounds | None
+
+
+def what_if(gaps: int, terms: Sequence[Term], covered: Tally) -> WhatIf:
+    """`terms`: of the tools with uncovered pairs in the chosen gaps; `covered`: of all tools with covered pairs,
+    their labelled requests and those that go wrong at a covered pair."""
+    measured = [term for term in terms if term.n]
+    requests = sum(term.requests for term in measured)
+    misses = expected(measured)
+    left = expected([Term(requests, covered.covered, covered.n)]) if misses else None
+    gain = minus(misses, left) if misses and left else None
+    return WhatIf(gaps, len(terms), len(measured), requests, misses, left, gain)
+
+
+def covered_tally(rows: Iterable[ClusterCoverage], tallies: Mapping[int, Tally]) -> Tally:
+    """Labelled requests of tools with a covered pair, and those that go wrong at one."""
+    tools = {tool for row in rows if row.state != "dismissed" for edge in row.covered for tool in edge}
+    found = [tallies[tool] for tool in tools & tallies.keys()]
+    return Tally(
+        n=sum(one.n for one in found),
+        wrong=sum(one.wrong for one in found),
+        covered=sum(one.covered for one in found),
+    )
+
+
+# The order of gaps.
+
+
+class Rank(NamedTuple):
+    """`score` None: not measured; then `likeness` orders, which is no cost."""
+
+    cluster: int
+    score: float | None
+    likeness: float
+
+
+def ranking(rows: Iterable[Rank]) -> list[int]:
+    """Clusters: those with expected wrong answers, the most first; then those not measured, by likeness; then those
+    that were measured without a wrong answer. Ties by id."""
+
+    def place(row: Rank) -> tuple[int, float, float, int]:
+        part = 1 if row.score is None else 0 if row.score > 0 else 2
+        return part, -(row.score or 0), -row.likeness, row.cluster
+
+    return [row.cluster for row in sorted(rows, key=place)]

@@ -1,0 +1,255 @@
+"""Labelled requests that a model was not trained on, with what it and the embedding choose first for each.
+
+Three sources: requests of benchmarks (the newest version of each; of the tiers a domain has, the one that is shown
+first), approved samples outside the model's snapshot, and requests that were reported with the right tools. What a
+snapshot's query repeats word for word was learned and does not count; of two equal requests the first counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Max, Q, QuerySet
+from django.db.models.fields.json import KT
+from django.utils import timezone
+
+from catalog.core.words import text_key
+from evaluation.benchmarks.selectors import RESULTS, TIERS
+from evaluation.core.confusion import EMBEDDING, MODEL, Outcome
+from evaluation.models import (
+    Benchmark,
+    BenchmarkItem,
+    Evaluation,
+    KeptOutAnswer,
+    LabelledOutcome,
+    Prediction,
+    RetrievalRequest,
+)
+from evaluation.requests.log import ANSWERED
+from synthesis.models import Sample, SnapshotSample
+from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
+from training.models import Model
+
+Source = LabelledOutcome.Source
+Decode = Evaluation.Decode
+ANSWERS = (
+    Decode.FAST,
+    Decode.TRACE,
+    Decode.TRACE_FREE,
+    Decode.BEAM,
+)  # whose first tool counts: as it is served
+WINDOW = 30  # days of recorded requests
+Label = tuple[str, ...]  # names of the right tools
+
+
+class Labelled(NamedTuple):
+    """`of`: the field of LabelledOutcome that names its row, and the row's id."""
+
+    source: str
+    of: tuple[str, int]
+    outcome: Outcome
+
+
+def measured_by(model: Model | None) -> dict[int, dict[str, int]]:
+    """{benchmark: {side: the evaluation whose first tools count}}, of the newest version of each benchmark; one
+    query."""
+    rows = Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None)).order_by(
+        "-benchmark__version", "-pk"
+    )
+    newest: dict[str, int] = {}
+    found: dict[int, dict[str, tuple[int, int]]] = {}
+    columns = ("pk", "model", "decode", "benchmark", "benchmark__name")
+    for pk, of_model, decode, benchmark, name in rows.values_list(*columns):
+        if newest.setdefault(name, benchmark) != benchmark:
+            continue
+        if of_model is None and decode == Decode.EMBEDDING:
+            found.setdefault(benchmark, {}).setdefault(EMBEDDING, (0, pk))
+        elif of_model is not None and decode in ANSWERS:
+            sides, place = found.setdefault(benchmark, {}), ANSWERS.index(decode)
+            if MODEL not in sides or place < sides[MODEL][0]:
+                sides[MODEL] = (place, pk)
+    return {
+        benchmark: {side: pk for side, (_, pk) in sides.items()} for benchmark, sides in sorted(found.items())
+    }
+
+
+@lru_cache(maxsize=64)
+def firsts_of(evaluation: int) -> dict[int, str]:
+    """{item: the name it chose first, empty for none}; predictions never change. One query."""
+    rows = Prediction.objects.filter(evaluation=evaluation).values_list("item", KT("output__tools__0"))
+    return {item: name or "" for item, name in rows}
+
+
+@lru_cache(maxsize=64)
+def items_of(benchmark: int) -> tuple[tuple[int, str, Label, str], ...]:
+    """(item, domain, right tools, key of its text); a benchmark never changes. One query."""
+    rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
+    return tuple(
+        (pk, domain, tuple(data["tools"]), text_key(data["query"]))
+        for pk, domain, data in rows.values_list("pk", "domain", "data")
+    )
+
+
+@lru_cache(maxsize=2)
+def learned_texts(snapshot: int) -> frozenset[str]:
+    """Keys of the queries a snapshot holds, which never changes; one query."""
+    members = SnapshotSample.objects.filter(snapshot=snapshot).order_by()
+    return frozenset(text_key(query) for query in members.values_list("sample__query", flat=True).iterator())
+
+
+class Standing(NamedTuple):
+    """What outcomes are read from, as it stands: another value makes a recount due. Three queries."""
+
+    benchmarks: dict[int, dict[str, int]]
+    kept_out: tuple[int, int | None]
+    reported: tuple[int, str]
+
+    @classmethod
+    def now(cls, model: Model | None) -> "Standing":
+        answers = KeptOutAnswer.objects.filter(model=model).aggregate(n=Count("pk"), newest=Max("pk"))
+        told = reported().aggregate(n=Count("pk"), newest=Max("reported_at"))
+        return cls(measured_by(model), (answers["n"], answers["newest"]), (told["n"], str(told["newest"])))
+
+
+def reported() -> QuerySet[RetrievalRequest]:
+    return RetrievalRequest.objects.exclude(verdict="")
+
+
+def labelled(
+    model: Model | None, ids: Mapping[str, int], benchmarks: Mapping[int, Mapping[str, int]]
+) -> list[Labelled]:
+    """Every labelled request that counts; `ids`: {name: id} of all tools. Seven queries, and two more for each
+    evaluation that this process has not read."""
+    found: list[Labelled] = []
+    seen: set[tuple[str, Label]] = set()
+    learned = learned_texts(model.run.snapshot_id) if model else frozenset()
+    for source, of, names, key, firsts in (
+        *_of_benchmarks(benchmarks),
+        *(_of_samples(model) if model else ()),
+        *_of_requests(model),
+    ):
+        gold = tuple(ids[name] for name in names if name in ids)
+        if gold and firsts and key not in learned and (key, tuple(sorted(names))) not in seen:
+            if key:
+                seen.add((key, tuple(sorted(names))))
+            chosen = {side: ids.get(name) for side, name in firsts.items()}
+            found.append(Labelled(source, of, Outcome(gold, chosen)))
+    return found
+
+
+Row = tuple[str, tuple[str, int], Label, str, dict[str, str]]
+
+
+def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]:
+    """A domain's requests of its best tier."""
+    tiers = dict(Benchmark.objects.filter(pk__in=benchmarks).values_list("pk", "tier"))
+    best: dict[str, int] = {}
+    for benchmark in benchmarks:
+        for _, domain, _, _ in items_of(benchmark):
+            best[domain] = min(best.get(domain, len(TIERS)), TIERS.index(tiers[benchmark]))
+    for benchmark, sides in benchmarks.items():
+        answers = {side: firsts_of(pk) for side, pk in sides.items()}
+        for item, domain, names, key in items_of(benchmark):
+            if TIERS.index(tiers[benchmark]) == best[domain]:
+                firsts = {side: of[item] for side, of in answers.items() if item in of}
+                yield Source.BENCHMARK, ("item_id", item), names, key, firsts
+
+
+def _first(names: list[str] | None) -> str:
+    return names[0] if names else ""
+
+
+def _sides(tools: list[str], embedding: list[str] | None) -> dict[str, str]:
+    return {MODEL: _first(tools)} | ({EMBEDDING: _first(embedding)} if embedding is not None else {})
+
+
+def _of_samples(model: Model) -> Iterator[Row]:
+    """Answered samples that are approved and stand as they were asked."""
+    answers = {
+        sample: (key, _sides(tools, embedding))
+        for sample, key, tools, embedding in KeptOutAnswer.objects.filter(model=model, sample__isnull=False)
+        .order_by("pk")
+        .values_list("sample", "text_key", "tools", "embedding")
+    }
+    members = SnapshotSample.objects.filter(snapshot=model.run.snapshot_id, sample__in=answers).order_by()
+    out = set(members.values_list("sample", flat=True))
+    standing = without_stale(Sample.objects.filter(APPROVED & READY & ~OUTDONE, pk__in=answers.keys() - out))
+    for pk, query, names in standing.order_by("pk").values_list("pk", "query", "answer"):
+        key, firsts = answers[pk]
+        if text_key(query) == key:
+            yield Source.SAMPLE, ("sample_id", pk), tuple(names), key, firsts
+
+
+def label_of(verdict: str, expected: list[str], tools: list[str]) -> Label:
+    """The right tools as a report tells them; empty where it only says that the answer was wrong."""
+    if expected:
+        return tuple(expected)
+    return tuple(tools[:1]) if verdict == RetrievalRequest.Verdict.RIGHT else ()
+
+
+def _of_requests(model: Model | None) -> Iterator[Row]:
+    """Reports that tell the right tools. What the model itself answered counts, else what it was asked since."""
+    asked = KeptOutAnswer.objects.filter(model=model, request__isnull=False)
+    answers = {
+        request: (tools, embedding)
+        for request, tools, embedding in asked.values_list("request", "tools", "embedding")
+    }
+    columns = ("pk", "verdict", "expected", "tools", "query", "model")
+    for pk, verdict, expected, tools, query, by in reported().order_by("pk").values_list(*columns):
+        names = label_of(verdict, expected, tools)
+        firsts: dict[str, str] = _sides(*answers[pk]) if pk in answers else {}
+        if model is not None and by == model.pk:
+            firsts[MODEL] = _first(tools)
+        if names and firsts:
+            yield Source.PRODUCTION, ("request_id", pk), names, text_key(query) if query else "", firsts
+
+
+# What programs asked: how many recorded requests concern a tool.
+
+
+class Window(NamedTuple):
+    """Whole days (UTC), both ends included."""
+
+    first: date
+    last: date
+
+    @classmethod
+    def now(cls) -> "Window":
+        today = timezone.now().astimezone(UTC).date()
+        return cls(today - timedelta(days=WINDOW), today - timedelta(days=1))
+
+    @property
+    def since(self) -> datetime:
+        return datetime.combine(self.first, time(), UTC)
+
+    @property
+    def until(self) -> datetime:
+        return datetime.combine(self.last + timedelta(days=1), time(), UTC)
+
+
+def recorded(window: Window) -> QuerySet[RetrievalRequest]:
+    """Drawn for the log whatever became of them; what is known by its report alone was not."""
+    rows = RetrievalRequest.objects.filter(at__gte=window.since, at__lt=window.until, outcome=ANSWERED)
+    return rows.exclude(via=RetrievalRequest.Via.REPORT).order_by()
+
+
+def traffic(window: Window, ids: Mapping[str, int]) -> Counter[int]:
+    """{tool: recorded requests that concern it}: the right tools where a report tells them, else the tool that was
+    answered first. Two queries."""
+    found: Counter[int] = Counter()
+
+    def add(names: Iterable[str], many: int) -> None:
+        for name in names:
+            if name in ids:
+                found[ids[name]] += many
+
+    rows = recorded(window)
+    unlabelled = rows.filter(Q(verdict="") | Q(verdict=RetrievalRequest.Verdict.WRONG, expected=[]))
+    for name, many in unlabelled.values_list(KT("tools__0")).annotate(n=Count("pk")):
+        add([name] if name else [], many)
+    told: Any = rows.exclude(pk__in=unlabelled.values("pk")).exclude(verdict="")
+    for verdict, expected, tools in told.values_list("verdict", "expected", "tools"):
+        add(dict.fromkeys(label_of(verdict, expected, tools)), 1)
+    return found

@@ -1,0 +1,390 @@
+"""Rollups of coverage and confusion: counted beside what is shown, stored in one transaction, row by row what differs.
+
+A rollup stands for one definition of groups, one model and one window of recorded requests, and says when it was
+counted. Its key is of all that it was counted from. A recount job that brings in another definition stores the rollups
+with it; whatever else moved (samples, drafts, the model, what was measured or reported, the day), a sweeper counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from catalog.models import Domain
+from evaluation.core import confusion
+from evaluation.core.confusion import EMBEDDING, MODEL, Ground, Rank, Tallies, Tally
+from evaluation.core.coverage import GROUPS
+from evaluation.core.metrics import ALL
+from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, traffic
+from evaluation.coverage.selectors import (
+    DomainCoverage,
+    ToolName,
+    champion_versions,
+    coverage,
+    definition_now,
+    read_tools,
+    shown_model,
+    stamps,
+)
+from evaluation.models import (
+    ClusterRollup,
+    DomainPoint,
+    DomainRollup,
+    GroupDefinition,
+    LabelledOutcome,
+    ToolRollup,
+)
+from evaluation.results.groups import in_force, lock
+from trace_site.lib.files import content_hash
+from training.models import Model
+
+EDITION = 1  # of the arithmetic: another one makes a recount due
+PATIENCE = timedelta(seconds=60)  # between two counts by the sweeper, however much samples and drafts move
+Values = dict[str, Any]
+ROWS = 2000  # of one statement
+OF = ("item_id", "sample_id", "request_id")
+
+
+@dataclass(frozen=True)
+class Now:
+    """All that rollups are counted from, as it stands."""
+
+    definition: str  # hash
+    model: Model | None
+    alias: str
+    window: Window
+    standing: Standing
+    key: str
+
+    @classmethod
+    def read(cls) -> "Now":
+        """Eight queries."""
+        (model, alias), window, definition = shown_model(), Window.now(), definition_now().hash
+        standing = Standing.now(model)
+        parts = [EDITION, stamps(), sorted(champion_versions()), model.pk if model else None, definition]
+        key = content_hash([*parts, [str(day) for day in window], standing])
+        return cls(definition, model, alias if model else "", window, standing, key)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Rollups until they are stored: {key of a row: its values}."""
+
+    now: Now
+    outcomes: dict[tuple[str, int], Values]
+    tools: dict[int, Values]
+    clusters: dict[int, Values]
+    domains: dict[str, Values]
+
+
+def count() -> Figures:
+    """Reads and computes; writes nothing."""
+    now, pages = Now.read(), coverage(recall=False)
+    tools = read_tools(stamps().tools)
+    ids = {tool.name: tool.id for tool in tools.values()}
+    ground = Ground.build([row.coverage for page in pages for row in page.clusters])
+    side = MODEL if now.model else EMBEDDING
+    found = [one for one in labelled(now.model, ids, now.standing.benchmarks) if side in one.outcome.firsts]
+    recorded = traffic(now.window, ids)
+    counts = Counts.of(found, ground, side)
+    clusters: dict[int, Values] = {}
+    domains: dict[str, Values] = {}
+    for page in pages:
+        clusters |= _clusters_of(page, counts, recorded)
+        own = [one for one in found if tools[one.outcome.gold[0]].domain == page.domain]
+        domains[page.domain] = _domain_of(page, own, tools, clusters, counts, recorded, ground, now)
+    return Figures(
+        now,
+        {one.of: _outcome_of(one, tools, ground) for one in found},
+        {
+            tool: _tool_of(tool, counts, recorded)
+            for tool in sorted(counts.ours.tools.keys() | recorded.keys())
+        },
+        clusters,
+        domains,
+    )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """`ours`: of what answers here; `theirs`: of the embedding, over those of the same requests that it was asked."""
+
+    ours: Tallies
+    theirs: Tallies
+    side: str
+
+    @classmethod
+    def of(cls, found: Iterable[Labelled], ground: Ground, side: str) -> "Counts":
+        outcomes = [one.outcome for one in found]
+        return cls(Tallies.count(outcomes, ground, side), Tallies.count(outcomes, ground, EMBEDDING), side)
+
+
+def _tool_of(tool: int, counts: Counts, recorded: Mapping[int, int]) -> Values:
+    ours, theirs = counts.ours.tools.get(tool, Tally()), counts.theirs.tools.get(tool, Tally())
+    return {
+        **{name: getattr(ours, name) for name in ("n", "wrong", "uncovered", "covered")},
+        "n_embedding": theirs.n,
+        "wrong_embedding": theirs.wrong,
+        "traffic": recorded.get(tool, 0),
+    }
+
+
+def _outcome_of(one: Labelled, tools: Mapping[int, ToolName], ground: Ground) -> Values:
+    outcome = one.outcome
+    values: Values = {
+        "source": str(one.source),
+        "domain": tools[outcome.gold[0]].domain,
+        "group": ground.groups.group(outcome.gold),
+        "gold": list(outcome.gold),
+        "clusters": list(ground.clusters(outcome.gold)),
+    }
+    for side in (MODEL, EMBEDDING):
+        miss = ground.miss(outcome, side)
+        values |= {
+            f"{side}_wrong": miss is not None if side in outcome.firsts else None,
+            f"{side}_chose": outcome.firsts.get(side),
+            f"{side}_tool": miss.tool if miss else None,
+            f"{side}_at": miss.at if miss else "",
+        }
+    return values
+
+
+def _bounds(found: confusion.Bounds | None) -> Values:
+    names = ("score", "score_low", "score_high")
+    return dict(zip(names, map(_rounded, found) if found else (None,) * 3, strict=True))
+
+
+def _rounded(value: float) -> float:
+    return round(value, 6)  # what is stored is compared with what is counted
+
+
+def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, int]) -> dict[int, Values]:
+    """Every cluster of the domain, with its place: the gaps, then the rest as the clustering has them."""
+    made: dict[int, Values] = {}
+    for row in page.clusters:
+        found = row.coverage
+        ours, theirs = counts.ours.clusters.get(row.id, Tally()), counts.theirs.clusters.get(row.id, Tally())
+        waiting = confusion.open_tools(found)
+        terms = confusion.gap_terms(waiting, counts.ours.tools, recorded)
+        made[row.id] = {
+            "clustering_id": page.clustering_id,
+            "state": found.state,
+            "rank": 0,
+            "tools": row.size,
+            "pairs": row.edges,
+            "covered": row.covered,
+            "named": row.named,
+            "open_tools": waiting,
+            "measured": sum(term.n > 0 for term in terms),
+            "n": ours.n,
+            "wrong": ours.wrong,
+            "wrong_uncovered": ours.uncovered,
+            "wrong_covered": ours.covered,
+            "n_embedding": theirs.n,
+            "wrong_embedding": theirs.wrong,
+            "requests": sum(int(term.requests) for term in terms if term.n),
+            **_bounds(confusion.expected(terms)),
+            "likeness": _rounded(found.gap_score),
+        }
+    gaps = [Rank(pk, row["score"], row["likeness"]) for pk, row in made.items() if row["open_tools"]]
+    rest = [pk for pk, row in made.items() if not row["open_tools"]]
+    for place, pk in enumerate([*confusion.ranking(gaps), *rest], start=1):
+        made[pk]["rank"] = place
+    return made
+
+
+def _domain_of(
+    page: DomainCoverage,
+    own: list[Labelled],
+    tools: Mapping[int, ToolName],
+    clusters: Mapping[int, Values],
+    counts: Counts,
+    recorded: Counter[int],
+    ground: Ground,
+    now: Now,
+) -> Values:
+    rows = [row.coverage for row in page.clusters]
+    ours = {pk: tally for pk, tally in counts.ours.tools.items() if tools[pk].domain == page.domain}
+    waiting = [tool for row in rows for tool in confusion.open_tools(row)]
+    terms = confusion.gap_terms(waiting, ours, recorded)
+    covered = confusion.covered_tally(rows, ours)
+    gaps = [clusters[row.cluster.id] for row in rows if clusters[row.cluster.id]["open_tools"]]
+    groups: dict[str, list[Labelled]] = {ALL: own, **{name: [] for name in GROUPS}}
+    sources: dict[str, list[Labelled]] = {str(source): [] for source in Source}
+    for one in own:
+        groups[ground.groups.group(one.outcome.gold)].append(one)
+        sources[str(one.source)].append(one)
+    told = page.totals
+    return {
+        "clustering": page.clustering,
+        "model_id": now.model.pk if now.model else None,
+        "alias": now.alias,
+        "tools": page.tools,
+        "rules": page.rules,
+        "clusters": told.clusters,
+        "states": dict(told.states),
+        "clustered_tools": told.tools,
+        "tools_covered": told.tools_covered,
+        "pairs": told.edges,
+        "covered": told.edges_covered,
+        "named": told.edges_named,
+        "pairs_outside": sum(len(row.outside) for row in page.outside),
+        "groups": {name: _share(of, counts.side) for name, of in groups.items()},
+        "sources": {name: _share(of, counts.side) for name, of in sources.items()},
+        "covered_n": covered.n,
+        "covered_wrong": covered.covered,
+        "tools_measured": len(ours),
+        "gaps": len(gaps),
+        "gaps_measured": sum(row["score"] is not None for row in gaps),
+        **_bounds(confusion.expected(terms)),
+        "requests": sum(int(term.requests) for term in terms if term.n),
+        "recorded": sum(many for tool, many in recorded.items() if tools[tool].domain == page.domain),
+        "window_from": now.window.first,
+        "window_to": now.window.last,
+    }
+
+
+def _share(found: list[Labelled], side: str) -> dict[str, int]:
+    def wrong(of: list[Labelled], one: str) -> int:
+        return sum(row.outcome.firsts[one] not in row.outcome.gold for row in of)
+
+    both = [row for row in found if EMBEDDING in row.outcome.firsts]
+    return {
+        "n": len(found),
+        "wrong": wrong(found, side),
+        "n_embedding": len(both),
+        "wrong_embedding": wrong(both, EMBEDDING),
+    }
+
+
+# Storing.
+
+
+def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
+    """Write what differs from what is stored; how many rows of each kind did. The caller holds the lock. A point of the
+    trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved
+    while it was counted: the next count comes. Samples and drafts may have: then the key is older than the numbers, and
+    they are counted again."""
+    model = shown_model()[0]
+    if not (found.now.definition == definition.hash == definition_now().hash and found.now.model == model):
+        return {}
+    at = timezone.now()
+    changed = {
+        "outcomes": _put(LabelledOutcome, found.outcomes, _stored_outcomes()),
+        "tools": _put(ToolRollup, found.tools, _stored(ToolRollup, "tool_id")),
+        "clusters": _put(ClusterRollup, found.clusters, _stored(ClusterRollup, "cluster_id"), at=at),
+        "domains": 0,
+    }
+    before = {row.domain_id: row for row in DomainRollup.objects.select_related("definition")}
+    for slug, values in found.domains.items():
+        old = before.get(slug)
+        changed["domains"] += old is None or any(
+            getattr(old, name) != value for name, value in values.items()
+        )
+        row = DomainRollup(
+            pk=old.pk if old else None,
+            domain_id=slug,
+            definition=definition,
+            at=at,
+            key=found.now.key,
+            **values,
+        )
+        row.save()
+        why = _moved(old, row)
+        if why is not None:
+            DomainPoint.objects.create(domain_id=slug, definition=definition, at=at, why=why, **values)
+    DomainRollup.objects.exclude(domain__in=found.domains).delete()
+    return changed
+
+
+def _moved(old: DomainRollup | None, new: DomainRollup) -> Values | None:
+    """Why a point of the trend is due; None: it is not."""
+    if old is None or old.clustering is None:
+        return {} if new.clustering is not None else None
+    why: Values = {}
+    rules, were = (set(row.definition.rules.get(row.domain_id, ())) for row in (new, old))
+    if rules != were:
+        why["rules"] = {"added": sorted(rules - were), "gone": sorted(were - rules)}
+    if new.clustering != old.clustering:
+        why["clustering"] = [old.clustering, new.clustering]
+    if new.model_id != old.model_id:
+        why["model"] = [old.model_id, new.model_id]
+    if not why and any(getattr(new, name) != getattr(old, name) for name in ("pairs", "covered", "named")):
+        why["counted"] = True
+    return why or None
+
+
+def _fields(of: type[models.Model], key: Iterable[str]) -> list[str]:
+    """The columns that are counted."""
+    skip = {*key, "at", "id"}
+    return [field.attname for field in of._meta.concrete_fields if field.attname not in skip]
+
+
+def _stored(of: type[models.Model], key: str) -> dict[Any, tuple[Any, Values]]:
+    names = _fields(of, [key])
+    rows = of._default_manager.order_by().values_list(key, *names)
+    return {pk: (pk, dict(zip(names, values, strict=True))) for pk, *values in rows}
+
+
+def _stored_outcomes() -> dict[tuple[str, int], tuple[int, Values]]:
+    names = _fields(LabelledOutcome, OF)
+    found = {}
+    for pk, item, sample, request, *values in LabelledOutcome.objects.order_by().values_list(
+        "pk", *OF, *names
+    ):
+        of = next((name, one) for name, one in zip(OF, (item, sample, request), strict=True) if one)
+        found[of] = (pk, dict(zip(names, values, strict=True)))
+    return found
+
+
+def _put(
+    of: type[models.Model], fresh: Mapping[Any, Values], stored: Mapping[Any, tuple[Any, Values]], **more: Any
+) -> int:
+    """Make, change and delete rows until they are `fresh`; how many that were."""
+    gone = [pk for key, (pk, _) in stored.items() if key not in fresh]
+    of._default_manager.filter(pk__in=gone).delete()
+    made, moved = [], []
+    for key, values in fresh.items():
+        name, one = key if isinstance(key, tuple) else (of._meta.pk.attname, key)
+        if key not in stored:
+            made.append(of(**{name: one}, **values, **more))
+        elif stored[key][1] != values:
+            moved.append(of(**{name: one, **values, **more} | {of._meta.pk.attname: stored[key][0]}))
+    of._default_manager.bulk_create(made, batch_size=ROWS)
+    if moved:
+        names = [field.name for field in of._meta.concrete_fields if not field.primary_key]
+        of._default_manager.bulk_update(moved, names, batch_size=ROWS)
+    return len(gone) + len(made) + len(moved)
+
+
+def is_behind(now: Now) -> bool:
+    """Whether a stored rollup was counted from something else; two queries."""
+    keys = dict(DomainRollup.objects.values_list("domain", "key"))
+    domains = set(Domain.objects.values_list("pk", flat=True))
+    return keys.keys() != domains or any(key != now.key for key in keys.values())
+
+
+def sweep() -> int:
+    """Count again where something moved and the definition of groups stays; how many rows differed."""
+    row = in_force()
+    if row is None or row.hash != definition_now().hash:
+        return 0  # the job that brings in the definition counts these too
+    now = Now.read()
+    last = DomainRollup.objects.order_by("at").first()
+    promoted = last is not None and last.model_id != (now.model.pk if now.model else None)
+    if not is_behind(now) or (last and not promoted and last.at > timezone.now() - PATIENCE):
+        return 0
+    return sum(refresh().values())
+
+
+def refresh() -> dict[str, int]:
+    """Count and store, whatever the keys say; how many rows of each kind differed, nothing where `store` waits."""
+    found = count()
+    with transaction.atomic():
+        lock()
+        row = in_force()
+        return store(found, row) if row is not None else {}

@@ -1,0 +1,207 @@
+"""How well a rule's text is read into pairs told apart and pairs only named: the public rules, judged by others.
+
+    python -m tests.bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl: what the reading says
+    python -m tests.bench.pairs_apart measure DIR    precision and recall against every DIR/judge*.jsonl
+
+The public rules nearly all separate their tools, so each also comes in two variants that mostly do not: made by cutting
+the text at its names and full stops, never by the reading that is measured. Half of the rules (seed 0) were open while
+the reading was written, the other half was not. A judge sees the text and two names, in a shuffled order, and writes
+{"id", "verdict": "apart" | "named" | "unnamed"}. Rules are found through TRACE_PUBLIC_DATA and copied only to DIR.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from catalog.core.mentions import NameFinder
+from rules.core.pairs import read_pairs
+from rules.core.reading import Reading
+from rules.core.rule import make_content
+
+HALVES = ("open", "unread")
+# sentences that only name, other ones in each half: of several tools, of one, of the target
+NAMING = {
+    "open": (
+        ("{} exist.", "The catalog has {}.", "This is about {}."),
+        ("See also {}.", "There is {} as well.", "{} is another tool of the catalog."),
+        ("{} is one of the tools.",),
+    ),
+    "unread": (
+        ("Tools of this kind: {}.", "Teams talk about {}.", "{} come up in tickets."),
+        ("{} comes up now and then.", "Somebody may speak of {}.", "One more: {}.", "{} is on the list."),
+        ("{} comes up.", "Everybody has heard of {}."),
+    ),
+}
+SENTENCE = re.compile(r"(?<=[.;])\s+")
+QUESTION = """A rule tells two tools apart when a condition separates them: each of the two is reached by a sentence
+that says when it is right, or that it is not to be used ("when", "from 2024 on", "only for", "if", "instead of the
+deprecated", "deprecated: use", a purpose, a limit), so that somebody who knows the case knows which of the two to call.
+Naming alone ("A and B exist", "use A or B", one condition for both) does not tell them apart, nor does a condition for
+one while the other is only mentioned. Two tools that are both only called deprecated are not told apart.
+
+For each line of pairs.jsonl read `rule_text` and judge `left` and `right`, and no other pair. Write one line a pair:
+{"id": "...", "verdict": "apart"}    a condition separates the two
+{"id": "...", "verdict": "named"}    both are named, and nothing separates them
+{"id": "...", "verdict": "unnamed"}  one of them is not named
+Judge from the text alone, without a program, and without looking at other files here.
+"""
+
+
+class Case(NamedTuple):
+    id: str
+    rule: int
+    half: str
+    variant: str
+    text: str
+    tools: tuple[str, ...]
+    left: str
+    right: str
+
+
+def public_rules() -> list[dict[str, Any]]:
+    folder = Path(os.environ.get("TRACE_PUBLIC_DATA", "../shared/data"))
+    rules: list[dict[str, Any]] = json.loads((folder / "rules" / "rules.json").read_text())
+    return rules
+
+
+def open_half(count: int) -> set[int]:
+    """The places of the rules that were read while the reading was written."""
+    places = list(range(count))
+    random.Random(0).shuffle(places)
+    return set(places[: count // 2])
+
+
+def variants(text: str, tools: tuple[str, ...], half: str, rng: random.Random) -> Iterator[tuple[str, str]]:
+    """(kind, text): one condition for all, and one of the ways to leave a condition out."""
+    target, others = tools[0], tools[1:]
+    of_all, of_one, of_target = (rng.choice(phrases) for phrases in NAMING[half])
+    parts = SENTENCE.split(text)
+    first = NameFinder(tools).find(text)
+    lead = text[: first[0][0]].strip() if first else ""
+    if lead:
+        yield "joined", f"{lead} {' or '.join(tools)}."
+    ways = [("listed", of_all.format(" and ".join(tools)))]
+    kept = [part for part in parts if target in part and not any(name in part for name in others)]
+    if kept:
+        ways.append(("one-sided", " ".join([*_ended(kept), *(of_one.format(name) for name in others)])))
+    rest = [part for part in parts if target not in part and any(name in part for name in others)]
+    if rest:
+        ways.append(("target-cut", " ".join([of_target.format(target), *_ended(rest)])))
+    yield rng.choice(ways)
+
+
+def _ended(parts: list[str]) -> list[str]:
+    return [f"{part.rstrip('.;')}." for part in parts]
+
+
+def cases() -> list[Case]:
+    rules = public_rules()
+    opened, found = open_half(len(rules)), []
+    for number, rule in enumerate(rules):
+        tools = (rule["tool_name"], *rule["confusables"])
+        half = HALVES[number not in opened]
+        texts = [("original", rule["rule_text"])]
+        texts += variants(rule["rule_text"], tools, half, random.Random(number))
+        for variant, text in texts:
+            for left, right in combinations(tools, 2):
+                key = sha256(json.dumps([number, variant, left, right]).encode()).hexdigest()[:12]
+                found.append(Case(key, number, half, variant, text, tools, left, right))
+    random.Random(1).shuffle(found)
+    return found
+
+
+def prepare(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    found = cases()
+    shown = [{"id": c.id, "rule_text": c.text, "left": c.left, "right": c.right} for c in found]
+    _write(folder / "pairs.jsonl", shown)
+    _write(folder / "reading.jsonl", [_read(case) for case in found])
+    (folder / "QUESTION.md").write_text(QUESTION)
+    print(f"{len(found)} pairs in {folder / 'pairs.jsonl'}")
+
+
+def _read(case: Case) -> dict[str, Any]:
+    content = make_content(target=case.tools[0], confusables=case.tools[1:], text=case.text)
+    pairs = {(pair.left, pair.right): pair for pair in read_pairs(Reading(content))}
+    pair = pairs[case.left, case.right]
+    words = [case.text[one.place.start : one.place.end].strip() for one in pair.by if one]
+    told = {"half": case.half, "variant": case.variant, "rule": case.rule}
+    return {"id": case.id, "verdict": pair.state, **told, "words": words}
+
+
+def measure(folder: Path) -> None:
+    """Against each judge alone, and where all of them agree."""
+    reading = {row["id"]: row for row in _rows(folder / "reading.jsonl")}
+    judges = {
+        path.stem: {row["id"]: row["verdict"] for row in _rows(path)}
+        for path in sorted(folder.glob("judge*.jsonl"))
+    }
+    if not judges:
+        raise SystemExit(f"{folder} holds no judge*.jsonl")
+    shared = set.intersection(*(set(verdicts) for verdicts in judges.values())) & reading.keys()
+    names = list(judges)
+    agreed = {
+        key: judges[names[0]][key]
+        for key in shared
+        if len({judges[name][key] == "apart" for name in names}) == 1
+    }
+    print(f"{len(reading)} pairs, {len(shared)} judged by all of {', '.join(names)}, {len(agreed)} alike")
+    if len(names) > 1:
+        print(f"Cohen's kappa of {names[0]} and {names[1]}: {_kappa(judges[names[0]], judges[names[1]]):.3f}")
+    for name, verdicts in [*judges.items(), ("where they agree", agreed)]:
+        for half in (*HALVES, "both"):
+            rows = [row for key, row in reading.items() if key in verdicts and half in (row["half"], "both")]
+            print(f"{name:18} {half:7} {_line(rows, verdicts)}")
+    for variant in sorted({row["variant"] for row in reading.values()}):
+        rows = [row for key, row in reading.items() if key in agreed and row["variant"] == variant]
+        print(f"{'where they agree':18} {variant:11} {_line(rows, agreed)}")
+    wrong = [row for key, row in reading.items() if key in agreed and _apart(row["verdict"], agreed[key])]
+    for row in sorted(wrong, key=lambda row: (row["half"], row["rule"])):
+        print(f"  {row['half']} rule {row['rule']} {row['variant']} {row['id']}: {row['verdict']}")
+
+
+def _apart(read: str, judged: str) -> bool:
+    return (read == "apart") != (judged == "apart")
+
+
+def _line(rows: list[dict[str, Any]], verdicts: dict[str, str]) -> str:
+    said = [(row["verdict"] == "apart", verdicts[row["id"]] == "apart") for row in rows]
+    both = said.count((True, True))
+    read, judged = both + said.count((True, False)), both + said.count((False, True))
+    shares = [f"{both / n:.3f} ({both} of {n})" if n else "- (none)" for n in (read, judged)]
+    return f"precision {shares[0]}, recall {shares[1]}, n = {len(rows)}"
+
+
+def _kappa(one: dict[str, str], other: dict[str, str]) -> float:
+    shared = one.keys() & other.keys()
+    yes = [(one[key] == "apart", other[key] == "apart") for key in shared]
+    alike = sum(a == b for a, b in yes) / len(yes)
+    first, second = sum(a for a, _ in yes) / len(yes), sum(b for _, b in yes) / len(yes)
+    chance = first * second + (1 - first) * (1 - second)
+    return (alike - chance) / (1 - chance) if chance < 1 else 1.0
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open() as lines:
+        yield from (json.loads(line) for line in lines if line.strip())
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("do", choices=["prepare", "measure"])
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    (prepare if given.do == "prepare" else measure)(given.folder)

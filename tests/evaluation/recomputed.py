@@ -1,0 +1,313 @@
+"""Coverage, confusion and gap scores once more: in pandas from the raw tables, sharing no code with the product.
+
+Wilson's interval is written as the roots of its equation, the attribution of wrong answers as joins.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+from django.db.models import F
+
+from catalog.core.words import text_key
+from catalog.models import Cluster, Clustering, Tool
+from evaluation.models import BenchmarkItem, Evaluation, KeptOutAnswer, Prediction, RetrievalRequest
+from rules.models import RuleReading, RuleVersion
+from synthesis.models import SnapshotSample
+from training.models import AliasMove
+
+Z = 1.959963984540054
+
+
+def frame(rows, *columns) -> pd.DataFrame:
+    return pd.DataFrame(
+        list(rows.values_list(*columns)), columns=[name.replace("__", "_") for name in columns]
+    )
+
+
+def told_apart() -> set[tuple[str, frozenset[int]]]:
+    """Pairs that the newest readings of published rules tell apart, each in its rule's own domain."""
+    rows = frame(
+        RuleReading.objects.filter(version__rule__published_id=F("version_id")),
+        *("number", "version", "version__rule__domain", "apart"),
+    )
+    newest = rows.sort_values("number").groupby("version").tail(1)
+    return {(row.version_rule_domain, frozenset(pair)) for row in newest.itertuples() for pair in row.apart}
+
+
+def held() -> set[tuple[str, frozenset[int]]]:
+    """Pairs that a published rule's set holds, whether it tells them apart or only names them."""
+    rows = frame(
+        RuleVersion.objects.filter(rule__published_id=F("pk")), "rule__domain", "target", "confusable_ids"
+    )
+    found = set()
+    for row in rows.itertuples():
+        tools = [row.target, *row.confusable_ids]
+        found |= {(row.rule_domain, frozenset((a, b))) for a in tools for b in tools if a != b}
+    return found
+
+
+def edges() -> pd.DataFrame:
+    """A row a pair of the newest clusterings: domain, cluster, a, b, dismissed, told (apart), named (only)."""
+    newest = frame(Clustering.objects.all(), "id", "domain", "version").sort_values("version")
+    newest = newest.groupby("domain").tail(1)
+    clusters = frame(
+        Cluster.objects.filter(clustering__in=list(newest.id)),
+        *("id", "clustering", "edges", "dismissed_reason", "mean_similarity"),
+    )
+    clusters["domain"] = clusters.clustering.map(dict(zip(newest.id, newest.domain, strict=True)))
+    told, named = told_apart(), held()
+    rows = []
+    for one in clusters.itertuples():
+        for a, b, *_ in one.edges:
+            pair = (one.domain, frozenset((a, b)))
+            is_told = pair in told
+            is_named = pair in named and not is_told
+            rows.append((one.domain, one.id, a, b, bool(one.dismissed_reason), is_told, is_named))
+    return pd.DataFrame(rows, columns=["domain", "cluster", "a", "b", "dismissed", "told", "named"])
+
+
+def requests(model) -> pd.DataFrame:
+    """A row a labelled request: source, gold (ids), ours and embedding (first tool, -1: none), asked (of embedding)."""
+    ids = dict(Tool.objects.values_list("name", "id"))
+    learned = set()
+    if model is not None:
+        members = SnapshotSample.objects.filter(snapshot=model.run.snapshot_id)
+        learned = {text_key(query) for query in members.values_list("sample__query", flat=True)}
+    rows = []
+
+    def add(source, key, names, ours, embedding):
+        gold = [ids[name] for name in names if name in ids]
+        side = ours if model is not None else embedding
+        if gold and side is not None and text_key(key) not in learned:
+            rows.append((source, text_key(key), tuple(sorted(names)), gold, ours, embedding))
+
+    items = frame(
+        BenchmarkItem.objects.order_by("pk"), "id", "benchmark", "benchmark__name", "benchmark__version"
+    )
+    items["query"] = [
+        data["query"] for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
+    ]
+    items["tools"] = [
+        data["tools"] for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
+    ]
+    made = frame(Evaluation.objects.filter(benchmark__kind="prb"), "id", "model", "benchmark", "decode")
+    made = made.merge(
+        items[["benchmark", "benchmark_name", "benchmark_version"]].drop_duplicates(), on="benchmark"
+    )
+    made = made[made.model.isna() | (made.model == (model.pk if model else -1))]
+    made = made[made.benchmark_version == made.groupby("benchmark_name").benchmark_version.transform("max")]
+    made["place"] = made.decode.map({"fast": 0, "trace": 1, "trace-free": 2, "beam": 3, "embedding": 0})
+    made["side"] = np.where(made.model.isna(), "embedding", "ours")
+    chosen = made.sort_values(["place", "id"], ascending=[True, False]).groupby(["benchmark", "side"]).head(1)
+    answers = frame(
+        Prediction.objects.filter(evaluation__in=[int(x) for x in chosen.id]), "evaluation", "item", "output"
+    )
+    answers = answers.merge(chosen[["id", "side"]], left_on="evaluation", right_on="id")
+    answers["first"] = [next(iter(output["tools"]), "") for output in answers.output]
+    wide = answers.pivot(index="item", columns="side", values="first") if len(answers) else pd.DataFrame()
+    for row in items[items.id.isin(wide.index)].itertuples():
+        firsts = [wide.at[row.id, side] if side in wide else None for side in ("ours", "embedding")]
+        add("benchmark", row.query, row.tools, *[None if pd.isna(one) else one for one in firsts])
+
+    if model is not None:
+        kept = KeptOutAnswer.objects.filter(model=model, sample__human="approved", sample__machine="ready")
+        out = set(
+            SnapshotSample.objects.filter(snapshot=model.run.snapshot_id).values_list("sample", flat=True)
+        )
+        for one in kept.select_related("sample").order_by("sample_id"):
+            if one.sample_id not in out and text_key(one.sample.query) == one.text_key:
+                near = None if one.embedding is None else next(iter(one.embedding), "")
+                add("sample", one.sample.query, one.sample.answer, next(iter(one.tools), ""), near)
+        asked = {
+            one.request_id: one for one in KeptOutAnswer.objects.filter(model=model, request__isnull=False)
+        }
+        for row in RetrievalRequest.objects.exclude(verdict="").order_by("pk"):
+            label = row.expected or (row.tools[:1] if row.verdict == "right" else [])
+            known = asked.get(row.pk)
+            ours = next(iter(known.tools), "") if known else None
+            ours = next(iter(row.tools), "") if row.model_id == model.pk else ours
+            near = next(iter(known.embedding), "") if known and known.embedding is not None else None
+            if label and ours is not None:
+                add("production", row.query, label, ours, near)
+    found = pd.DataFrame(rows, columns=["source", "key", "label", "gold", "ours", "embedding"])
+    found = found[~found.duplicated(["key", "label"])].reset_index(drop=True)
+    for side in ("ours", "embedding"):
+        found[side] = [None if pd.isna(name) else ids.get(name, -1) for name in found[side]]
+    found["side"] = found.ours if model is not None else found.embedding
+    return found
+
+
+def traffic() -> dict[int, int]:
+    ids = dict(Tool.objects.values_list("name", "id"))
+    end = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    rows = frame(RetrievalRequest.objects.all(), "at", "via", "outcome", "tools", "expected", "verdict")
+    if rows.empty:
+        return {}
+    rows = rows[(rows["at"] >= end - timedelta(days=30)) & (rows["at"] < end)]
+    rows = rows[(rows.via != "report") & (rows.outcome == "answered")]
+    about = [row.expected if row.verdict and row.expected else row.tools[:1] for row in rows.itertuples()]
+    counts = pd.Series(
+        [ids[name] for names in about for name in names if name in ids], dtype=int
+    ).value_counts()
+    return {int(tool): int(n) for tool, n in counts.items()}
+
+
+def wilson(wrong: int, n: int) -> tuple[float, float]:
+    """Roots of (p - wrong/n)^2 = Z^2 p (1 - p) / n."""
+    p = wrong / n
+    roots = np.roots([1 + Z**2 / n, -(2 * p + Z**2 / n), p**2]).real
+    return min(max(min(roots), 0.0), p), max(min(max(roots), 1.0), p)
+
+
+def summed(terms: list[tuple[float, int, int]]) -> tuple[float | None, float | None, float | None]:
+    terms = [term for term in terms if term[2]]
+    if not terms:
+        return None, None, None
+    low = high = value = 0.0
+    for times, wrong, n in terms:
+        below, above = wilson(wrong, n)
+        value += times * wrong / n
+        low += (times * (wrong / n - below)) ** 2
+        high += (times * (above - wrong / n)) ** 2
+    return round(value, 6), round(max(0.0, value - low**0.5), 6), round(value + high**0.5, 6)
+
+
+def recomputed() -> dict[str, dict]:
+    """{"domains": {slug: figures}, "clusters": {id: figures}} under the names of the rollups' columns."""
+    move = AliasMove.objects.filter(alias="champion").order_by("-pk").select_related("model__run").first()
+    model = move.model if move else None
+    pairs, labelled, asked = edges(), requests(model), traffic()
+    live = pairs[~pairs.dismissed]
+    state = {frozenset((row.a, row.b)): "covered" if row.told else "uncovered" for row in live.itertuples()}
+    members = {
+        tool: pk
+        for pk, ids in Cluster.objects.filter(pk__in=[int(x) for x in live.cluster.unique()]).values_list(
+            "id", "tool_ids"
+        )
+        for tool in ids
+    }
+    domain_of = dict(Tool.objects.values_list("id", "domain"))
+    inside = set(live.a) | set(live.b)
+    covered_tools = set(live[live.told].a) | set(live[live.told].b)
+
+    def owner(gold, chosen):
+        for wanted in ("uncovered", "covered"):
+            for tool in gold:
+                if state.get(frozenset((tool, chosen))) == wanted:
+                    return tool, wanted
+        return gold[0], "elsewhere"
+
+    labelled["wrong"] = [row.side not in row.gold for row in labelled.itertuples()]
+    owners = [owner(row.gold, row.side) if row.wrong else (0, "") for row in labelled.itertuples()]
+    labelled["tool"], labelled["at"] = [one for one, _ in owners], [place for _, place in owners]
+    labelled["domain"] = [domain_of[gold[0]] for gold in labelled.gold]
+    labelled["both"] = labelled.embedding.notna() if len(labelled) else []
+    labelled["embedding_wrong"] = [
+        row.both and row.embedding not in row.gold for row in labelled.itertuples()
+    ]
+    groups = []
+    for gold in labelled.gold:
+        held = [tool for tool in gold if tool in inside]
+        groups.append("outside" if not held else "covered" if set(held) <= covered_tools else "uncovered")
+    labelled["group"] = groups
+    long = labelled.explode("gold")
+    per_tool = pd.DataFrame(
+        {
+            "n": long.groupby("gold").size(),
+            "uncovered": long[(long["at"] == "uncovered") & (long.tool == long.gold)].groupby("gold").size(),
+            "covered": long[(long["at"] == "covered") & (long.tool == long.gold)].groupby("gold").size(),
+        }
+    ).fillna(0)
+
+    def terms(tools):
+        return [
+            (asked.get(tool, 0) or 1, int(per_tool.uncovered.get(tool, 0)), int(per_tool.n.get(tool, 0)))
+            for tool in sorted(tools)
+        ]
+
+    def shares(rows):
+        return {
+            "n": len(rows),
+            "wrong": int(rows.wrong.sum()),
+            "n_embedding": int(rows.both.sum()),
+            "wrong_embedding": int(rows.embedding_wrong.sum()),
+        }
+
+    clusters = {}
+    for pk, rows in pairs.groupby("cluster"):
+        dismissed = bool(rows.dismissed.iloc[0])
+        waiting = set() if dismissed else set(rows[~rows.told].a) | set(rows[~rows.told].b)
+        touching = [not dismissed and any(members.get(tool) == pk for tool in gold) for gold in labelled.gold]
+        own = labelled[np.array(touching, dtype=bool)]
+        mine = own[[members.get(tool) == pk for tool in own.tool]] if len(own) else own
+        score, low, high = summed(terms(waiting))
+        clusters[int(pk)] = {
+            "pairs": len(rows),
+            "covered": int(rows.told.sum()),
+            "named": int(rows.named.sum()),
+            "open_tools": sorted(waiting),
+            "measured": sum(n > 0 for _, _, n in terms(waiting)),
+            **shares(own),
+            "wrong_uncovered": int((mine["at"] == "uncovered").sum()),
+            "wrong_covered": int((mine["at"] == "covered").sum()),
+            "requests": sum(times for times, _, n in terms(waiting) if n),
+            "score": score,
+            "score_low": low,
+            "score_high": high,
+        }
+    domains = {}
+    for domain in sorted(set(domain_of.values())):
+        rows, own = live[live.domain == domain], labelled[labelled.domain == domain]
+        waiting = set(rows[~rows.told].a) | set(rows[~rows.told].b)
+        told = set(rows[rows.told].a) | set(rows[rows.told].b)
+        score, low, high = summed(terms(waiting))
+        domains[domain] = {
+            "clusters": int(rows.cluster.nunique()),
+            "pairs": len(rows),
+            "covered": int(rows.told.sum()),
+            "named": int(rows.named.sum()),
+            "tools_covered": len(told),
+            "gaps": int(rows[~rows.told].cluster.nunique()),
+            "groups": {
+                "all": shares(own),
+                **{name: shares(own[own.group == name]) for name in ("covered", "uncovered", "outside")},
+            },
+            "sources": {
+                name: shares(own[own.source == name]) for name in ("benchmark", "sample", "production")
+            },
+            "covered_n": int(sum(per_tool.n.get(tool, 0) for tool in told)),
+            "covered_wrong": int(sum(per_tool.covered.get(tool, 0) for tool in told)),
+            "requests": sum(times for times, _, n in terms(waiting) if n),
+            "recorded": sum(n for tool, n in asked.items() if domain_of[tool] == domain),
+            "score": score,
+            "score_low": low,
+            "score_high": high,
+        }
+    return {"domains": domains, "clusters": clusters}
+
+
+def assert_equal_to_recomputed() -> dict[str, dict]:
+    from evaluation.models import ClusterRollup, DomainRollup
+
+    truth = recomputed()
+    stored = {
+        "domains": {row.domain_id: row for row in DomainRollup.objects.all()},
+        "clusters": {row.cluster_id: row for row in ClusterRollup.objects.all()},
+    }
+    for kind, rows in truth.items():
+        assert stored[kind].keys() == rows.keys(), kind
+        for key, figures in rows.items():
+            told = {name: getattr(stored[kind][key], name) for name in figures}
+            differs = {
+                name: (told[name], figures[name]) for name in figures if not same(told[name], figures[name])
+            }
+            assert differs == {}, f"{kind} {key}: stored, recomputed {json.dumps(differs, default=str)}"
+    return truth
+
+
+def same(a, b) -> bool:
+    if isinstance(a, float) and isinstance(b, (int, float)):
+        return abs(a - b) <= 2e-6
+    return a == b

@@ -1,0 +1,545 @@
+"""Rollups equal an independent recomputation after every event, are written by row, and say when they are behind."""
+
+import random
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from catalog.core.words import text_key
+from catalog.lookalikes import cluster_dismiss
+from catalog.models import Clustering, Tool
+from evaluation.core import report
+from evaluation.coverage import gaps
+from evaluation.models import (
+    ClusterRollup,
+    DomainPoint,
+    DomainRollup,
+    Evaluation,
+    GroupDefinition,
+    KeptOutAnswer,
+    LabelledOutcome,
+    RetrievalRequest,
+    ToolRollup,
+)
+from evaluation.results import recount, rollups, tasks
+from rules.models import Rule
+from synthesis.models import Sample, SnapshotSample
+from tests.evaluation.recomputed import assert_equal_to_recomputed
+from tests.evaluation.test_services import FAKE, model_with
+from tests.factories import (
+    crown,
+    make_cluster,
+    make_domain,
+    make_evaluation,
+    make_model,
+    make_rule,
+    make_run,
+    make_sample,
+    make_snapshot,
+    make_tool,
+)
+from trace_site import jobs
+from trace_site.access import may
+from trace_site.jobs import Job
+
+pytestmark = pytest.mark.django_db
+
+
+def count_again():
+    """What the sweepers and a worker do, the pause between two counts left out."""
+    recount.sweep()
+    for job in Job.objects.filter(kind="recount", state="queued"):
+        assert jobs.run(job.pk).state == "done"
+    DomainRollup.objects.update(at=timezone.now() - timedelta(hours=1))
+    rollups.sweep()
+
+
+@pytest.fixture(autouse=True)
+def home(settings, tmp_path, monkeypatch):
+    few_draws(monkeypatch)
+    settings.TRACE_HOME = tmp_path
+    settings.STORE_URL = (tmp_path / "store").as_uri()
+    settings.JOB_LEASE_SECONDS = 3600
+
+
+def few_draws(monkeypatch):
+    """Evaluations are counted with their intervals, which nothing here is about."""
+    sampled = report.bootstrap_table
+    monkeypatch.setattr(
+        report, "bootstrap_table", lambda *table, **more: sampled(*table, **more | {"draws": 20})
+    )
+
+
+@pytest.fixture
+def owner(db):
+    return User.objects.create(username="copilot")
+
+
+class World:
+    """Two domains of clusters, rules over some of their pairs, a champion with answers from all three sources."""
+
+    def __init__(self, owner, seed=3):
+        self.chance = random.Random(seed)
+        self.owner = owner
+        self.tools, self.clusters = {}, {}
+        for slug in ("hr", "finance"):
+            make_domain(slug)
+            tools = [make_tool(f"{slug.title()}{n}/Do", domain=make_domain(slug)) for n in range(14)]
+            clustering = Clustering.objects.create(domain_id=slug, version=1, tau=0.8, algorithm="test")
+            parts = [tools[:5], tools[5:8], tools[8:10]]  # four tools lie outside
+            self.clusters[slug] = [make_cluster(*part, clustering=clustering) for part in parts]
+            self.tools[slug] = tools
+        self.every = [tool for tools in self.tools.values() for tool in tools]
+        hr = self.tools["hr"]
+        self.rule = make_rule(hr[0], hr[1], hr[2], code="FIRST")
+        make_rule(self.tools["finance"][5], self.tools["finance"][6], code="SECOND")
+        self.snapshot = make_snapshot()
+        self.models = [self.model(), self.model()]
+        self.benchmark = None
+        for model in (None, *self.models):
+            self.measure(model)
+        crown(self.models[0])
+        self.samples()
+        self.requests(60)
+
+    def model(self):
+        return make_model(run=make_run(snapshot=self.snapshot, retrieval="r+R"))
+
+    def guess(self, gold):
+        """Right, a neighbour by number, anything, or no tool."""
+        near = self.every[(self.every.index(gold) + 1) % len(self.every)]
+        return self.chance.choice([gold, gold, near, near, self.chance.choice(self.every), None])
+
+    def measure(self, model):
+        answers = []
+        chance = random.Random(5)
+        for gold in [chance.choice(self.every) for _ in range(40)]:
+            first = self.guess(gold)
+            answers.append((gold, [first.name] if first else []))
+        more = {"benchmark": self.benchmark} if self.benchmark else {}
+        decode = "fast" if model else "embedding"
+        made = make_evaluation(*answers, model=model, decode=decode, **more)
+        self.benchmark = made.benchmark
+
+    def samples(self):
+        for place in range(12):
+            gold = self.chance.choice(self.every)
+            sample = make_sample(tools=[gold, self.every[0]], human="approved")
+            if place < 4:
+                SnapshotSample.objects.create(
+                    snapshot=self.snapshot, sample=sample, position=sample.pk, sample_key=sample.key
+                )
+            for model in self.models if place > 2 else ():
+                first, near = self.guess(gold), self.guess(gold)
+                KeptOutAnswer.objects.create(
+                    model=model,
+                    sample=sample,
+                    text_key=text_key(sample.query) if place != 5 else "edited since",
+                    tools=[first.name] if first else [],
+                    embedding=[near.name] if near else [],
+                )
+
+    def requests(self, many):
+        for number in range(many):
+            gold = self.chance.choice(self.every[:20])
+            first, verdict = self.guess(gold), self.chance.choice(["", "", "right", "wrong"])
+            expected = [gold.name] if verdict == "wrong" and number % 3 else []
+            RetrievalRequest.objects.create(
+                key=uuid4(),
+                at=timezone.now() - timedelta(days=self.chance.randrange(40)),
+                owner=self.owner,
+                via=self.chance.choice(["single", "batch", "report"]),
+                outcome=self.chance.choice(["answered", "answered", "model_away"]),
+                query=f"asked {number}" if number % 5 else "",
+                model=self.chance.choice([None, *self.models]),
+                tools=[first.name] if first else [],
+                verdict=verdict,
+                expected=expected,
+                reported_at=timezone.now() if verdict else None,
+            )
+
+
+@pytest.fixture
+def world(owner):
+    return World(owner)
+
+
+def applied(world):
+    make_rule(*world.tools["finance"][:4], code="THIRD")
+
+
+def rolled_back(world):
+    """What is published tells less apart."""
+    fresh = make_rule(
+        world.tools["hr"][0], world.tools["hr"][1], code="AGAIN", published=False
+    ).versions.get()
+    Rule.objects.filter(pk=world.rule.pk).update(published=None)
+    Rule.objects.filter(pk=fresh.rule_id).update(published=fresh)
+
+
+def retired(world):
+    """A tool goes; clusters are found anew among those that are left."""
+    gone = world.tools["hr"][1]
+    Tool.objects.filter(pk=gone.pk).update(status=Tool.Status.RETIRED)
+    make_cluster(world.tools["hr"][0], *world.tools["hr"][2:5])
+
+
+def reclustered(world):
+    clustering = Clustering.objects.create(domain_id="finance", version=2, tau=0.7, algorithm="other")
+    tools = world.tools["finance"]
+    make_cluster(*tools[:3], clustering=clustering)
+    make_cluster(*tools[4:9], clustering=clustering)
+
+
+def promoted(world):
+    crown(world.models[1])
+
+
+EVENTS = [applied, rolled_back, retired, reclustered, promoted]
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_rollups_equal_a_recomputation_after_each_event(owner, seed):
+    world = World(owner, seed)
+    count_again()
+    truth = assert_equal_to_recomputed()
+    found = truth["domains"]["hr"]["groups"]["all"]
+    assert 0 < found["wrong"] < found["n"] and truth["domains"]["hr"]["score"] > 0
+    assert all(count["n"] for count in truth["domains"]["hr"]["sources"].values())
+    for event in EVENTS:
+        event(world)
+        count_again()
+        after = assert_equal_to_recomputed()
+        assert after != truth, event.__name__
+        truth = after
+        assert rollups.refresh() == {"outcomes": 0, "tools": 0, "clusters": 0, "domains": 0}
+
+
+def test_each_event_adds_a_point_that_says_why(world):
+    count_again()
+    version = world.rule.published_id
+    for event in EVENTS:
+        event(world)
+        count_again()
+        count_again()
+    why = {slug: [point.why for point in gaps.trend(slug)] for slug in ("hr", "finance")}
+    added = Rule.objects.get(code="AGAIN").published_id
+    third = Rule.objects.get(code="THIRD").published_id
+    first, second = (model.pk for model in world.models)
+    assert why["hr"] == [
+        {},
+        {"rules": {"added": [added], "gone": [version]}},
+        {"clustering": [1, 2]},
+        {"model": [first, second]},
+    ]
+    assert why["finance"] == [
+        {},
+        {"rules": {"added": [third], "gone": []}},
+        {"clustering": [1, 2]},
+        {"model": [first, second]},
+    ]
+    with pytest.raises(IntegrityError, match="frozen"), transaction.atomic():
+        DomainPoint.objects.update(covered=0)
+
+
+def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(world):
+    count_again()
+    before = DomainRollup.objects.get(domain="hr")
+    cluster_dismiss(cluster=world.clusters["hr"][0], reason="they differ", actor=None)
+    count_again()
+    assert_equal_to_recomputed()
+    after = DomainRollup.objects.get(domain="hr")
+    assert (after.gaps, after.clusters) == (before.gaps - 1, before.clusters - 1)
+    row = gaps.cluster_rollup(world.clusters["hr"][0].pk)
+    assert (row.state, row.open_tools, row.score) == ("dismissed", [], None) and row.rank > after.gaps
+    assert row.pk not in [gap.pk for gap in gaps.clusters("hr")]
+    every = gaps.clusters("hr", only_gaps=False)
+    assert [one.rank for one in every] == [1, 2, 3] and gaps.clusters(
+        "hr", only_gaps=False, after=2
+    ) == every[2:]
+    assert DomainPoint.objects.filter(domain="hr").last().why == {"counted": True}
+
+
+def test_rollups_come_in_with_the_definition_that_evaluations_are_counted_by(world):
+    count_again()
+    old = GroupDefinition.objects.get()
+    applied(world)
+    rollups.sweep()  # leaves it to the job
+    assert DomainRollup.objects.get(domain="finance").definition == old
+    count_again()
+    new = GroupDefinition.objects.first()
+    assert new != old
+    assert set(DomainRollup.objects.values_list("definition", flat=True)) == {new.pk}
+    assert set(Evaluation.objects.values_list("definition", flat=True)) == {new.pk}
+
+
+def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
+    make_cluster(*(make_tool(f"Pay{n}/Do") for n in range(3)))
+    count_again()
+    row = DomainRollup.objects.get()
+    assert (row.pairs, row.covered, row.gaps, row.score, row.model) == (2, 0, 1, None, None)
+    assert gaps.confusion_by_group(row)["all"].ours is None
+    (gap,) = gaps.clusters("hr")
+    assert (gap.rank, gap.score, gap.measured) == (1, None, 0) and gap.likeness > 0
+    assert gaps.tool_confusion(gap.open_tools) == {}
+
+
+def test_without_a_model_the_embedding_answers(world):
+    Evaluation.objects.filter(model__isnull=False).delete()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute("DELETE FROM training_aliasmove")
+        cursor.execute("SET LOCAL session_replication_role = DEFAULT")
+    count_again()
+    row = DomainRollup.objects.get(domain="hr")
+    assert row.model is None and gaps.side_of(row) == "embedding"
+    assert row.groups["all"]["n"] == row.groups["all"]["n_embedding"] > 0
+    assert row.groups["all"]["wrong"] == row.groups["all"]["wrong_embedding"]
+    assert_equal_to_recomputed()
+
+
+def test_an_unchanged_rollup_is_not_written_and_one_change_writes_its_rows(world):
+    count_again()
+    before = dict(ClusterRollup.objects.values_list("pk", "at"))
+    stamps = dict(DomainRollup.objects.values_list("domain", "at"))
+    DomainRollup.objects.update(at=timezone.now() - timedelta(hours=1))
+    assert rollups.sweep() == 0  # nothing moved
+    applied(world)
+    count_again()
+    touched = {pk for pk, at in ClusterRollup.objects.values_list("pk", "at") if before[pk] != at}
+    assert world.clusters["finance"][0].pk in touched
+    assert not touched & {cluster.pk for cluster in world.clusters["hr"]}
+    assert DomainRollup.objects.get(domain="hr").at > stamps["hr"] - timedelta(hours=1)
+
+
+def test_the_sweeper_waits_between_two_counts_but_not_for_another_champion(world):
+    count_again()
+    DomainRollup.objects.update(at=timezone.now())
+    make_sample(rule=world.rule, tools=world.tools["hr"][:2], human="approved")
+    assert rollups.sweep() == 0
+    assert rollups.is_behind(rollups.Now.read())
+    promoted(world)
+    assert rollups.sweep() > 0
+    assert not rollups.is_behind(rollups.Now.read())
+
+
+def test_erased_requests_leave_the_numbers(world):
+    count_again()
+    before = DomainRollup.objects.get(domain="hr").sources["production"]["n"]
+    assert before > 0
+    RetrievalRequest.objects.all().delete()
+    count_again()
+    assert DomainRollup.objects.get(domain="hr").sources["production"]["n"] == 0
+    assert not LabelledOutcome.objects.filter(source="production").exists()
+    assert_equal_to_recomputed()
+
+
+def test_what_the_snapshot_holds_word_for_word_does_not_count(world):
+    count_again()
+    before = DomainRollup.objects.get(domain="hr").groups["all"]["n"]
+    one = LabelledOutcome.objects.filter(source="benchmark", domain="hr").first()
+    same = make_sample(
+        tools=world.tools["hr"][:2], query=one.item.data["query"].upper() + "!", human="approved"
+    )
+    other = make_snapshot()
+    SnapshotSample.objects.create(snapshot=other, sample=same, position=1, sample_key=same.key)
+    model = make_model(run=make_run(snapshot=other, retrieval="r+R"))
+    world.measure(model)
+    crown(model)
+    count_again()
+    found = DomainRollup.objects.get(domain="hr")
+    assert not LabelledOutcome.objects.filter(item=one.item).exists() and found.groups["all"]["n"] < before
+    assert_equal_to_recomputed()
+
+
+def test_every_number_opens_exactly_its_list(world):
+    count_again()
+    for row in DomainRollup.objects.all():
+        for group, counts in row.groups.items():
+            found = gaps.outcomes(domain=row.domain_id, group=group)
+            assert found.count() == counts["n"]
+            assert found.filter(model_wrong=True).count() == counts["wrong"]
+            assert found.filter(embedding_wrong=True).count() == counts["wrong_embedding"]
+        for source, counts in row.sources.items():
+            assert gaps.outcomes(domain=row.domain_id, source=source).count() == counts["n"]
+    for row in ClusterRollup.objects.all():
+        found = gaps.outcomes(cluster=row.pk)
+        assert (found.count(), found.filter(model_wrong=True).count()) == (row.n, row.wrong)
+        for at in ("uncovered", "covered"):
+            listed = gaps.outcomes(cluster=row.pk, wrong="model", at=at).count()
+            assert listed == getattr(row, f"wrong_{at}")
+    for tool in ToolRollup.objects.all():
+        assert gaps.outcomes(tool=tool.pk).count() == tool.n
+
+
+def test_pairs_say_right_tool_chosen_tool_and_share(world):
+    count_again()
+    for cluster in ClusterRollup.objects.filter(wrong__gt=0):
+        found = gaps.pair_confusion(gaps.outcomes(cluster=cluster.pk))
+        assert sum(pair.wrong for pair in found) == cluster.wrong
+        for pair in found:
+            assert pair.share.value == pair.wrong / pair.n and 0 <= pair.share.low <= pair.share.value
+
+
+def test_texts_are_told_to_those_who_may_read_them(world, user_with):
+    count_again()
+    found = list(gaps.outcomes(domain="hr"))
+    told = {}
+    for role in ("product_manager", "expert", "admin"):
+        shown = gaps.shown_outcomes(found, user_with(role))
+        assert [row.id for row in shown] == [row.pk for row in found]
+        told[role] = {row.source for row in shown if row.text}
+        assert all(row.url for row in shown if row.text)
+    assert told == {
+        "product_manager": {"benchmark", "production"},
+        "expert": {"benchmark", "sample"},
+        "admin": {"benchmark", "sample", "production"},
+    }
+
+
+def test_production_misses_are_those_about_the_tools_and_hide_texts_from_others(world, user_with):
+    pm, expert = user_with("product_manager"), user_with("expert")
+    tools = world.clusters["hr"][0].tool_ids
+    names = set(Tool.objects.filter(pk__in=tools).values_list("name", flat=True))
+    found = gaps.production_misses(pm, tools=tools)
+    since = timezone.now() - timedelta(days=30)
+    wanted = [
+        row.pk
+        for row in RetrievalRequest.objects.filter(verdict="wrong", at__gte=since)
+        if {*row.tools[:1], *row.expected} & names
+    ]
+    assert wanted and [miss.id for miss in found] == wanted
+    assert any(miss.text for miss in found)
+    hidden = gaps.production_misses(expert, tools=tools)
+    assert [miss.id for miss in hidden] == wanted and not any(miss.text or miss.url for miss in hidden)
+    assert len(gaps.production_misses(pm, domain="hr")) > len(wanted)
+
+
+def test_what_if_reads_rollups_and_says_samples_and_cost(world):
+    count_again()
+    chosen = [gap.pk for gap in gaps.clusters("hr") if gap.score is not None]
+    plan = gaps.plan_of("hr", [*chosen, world.clusters["finance"][0].pk])
+    assert plan.rules == len(chosen) and plan.samples == 12 * len(chosen)
+    score = sum(gap.score for gap in gaps.clusters("hr") if gap.pk in chosen)
+    assert plan.found.misses.value == pytest.approx(score, abs=1e-5)
+    row = DomainRollup.objects.get(domain="hr")
+    left = plan.found.requests * row.covered_wrong / row.covered_n
+    assert plan.found.left.value == pytest.approx(left)
+    assert plan.found.gain.low < plan.found.gain.value < plan.found.gain.high
+    assert plan.cost.samples.value == plan.samples and plan.cost.money.value == 0
+    nothing = gaps.plan_of("hr", [])
+    assert (nothing.rules, nothing.found.gain, nothing.samples) == (0, None, 0)
+
+
+def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
+    reader = user_with("admin")
+    may(reader, "evaluation:request")  # roles are read once a request
+
+    def look():
+        with CaptureQueriesContext(connection) as made:
+            gaps.domain_rollups()
+            gaps.trend("hr")
+            shown = gaps.clusters("hr", size=25)
+            gaps.tool_confusion([tool for row in shown for tool in row.open_tools])
+            gaps.pair_confusion(gaps.outcomes(domain="hr"))
+            gaps.shown_outcomes(list(gaps.outcomes(domain="hr")), reader)
+            gaps.production_misses(reader, domain="hr")
+            gaps.plan_of("hr", [row.pk for row in shown])
+        return len(made)
+
+    count_again()
+    few = look()
+    clustering = world.clusters["hr"][0].clustering
+    for _ in range(12):
+        make_cluster(*(make_tool() for _ in range(4)), clustering=clustering, position=50)
+    world.requests(80)
+    count_again()
+    assert look() == few
+
+
+def test_a_recount_needs_the_same_queries_for_few_clusters_and_for_many(world):
+    count_again()
+
+    def counted():
+        with CaptureQueriesContext(connection) as made:
+            rollups.count()
+        return len(made)
+
+    few = counted()
+    clustering = world.clusters["hr"][0].clustering
+    for _ in range(12):
+        tools = [make_tool() for _ in range(4)]
+        make_cluster(*tools, clustering=clustering, position=50)
+        make_rule(*tools[:2])
+    world.requests(50)
+    counted()  # what changed is read once
+    assert counted() <= few
+
+
+def test_command_counts_rollups_anew_and_says_how_many_differed(world, capsys):
+    count_again()
+    ClusterRollup.objects.filter(pk=world.clusters["hr"][0].pk).update(wrong=99)
+    call_command("coverage", recount=True, json=True)
+    assert '"clusters": 1' in capsys.readouterr().out.splitlines()[-1]
+    assert_equal_to_recomputed()
+
+
+# The champion is asked what it did not learn from.
+
+
+@pytest.fixture
+def asked_engine(monkeypatch, tmp_path):
+    monkeypatch.setattr(tasks, "ENGINE", FAKE)
+    monkeypatch.setattr(tasks, "ENCODER", FAKE)
+    monkeypatch.delenv("FAKE_ENGINE", raising=False)
+
+
+def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, owner, tmp_path):
+    import numpy as np
+
+    from evaluation.loop.services import ask_champion
+
+    names = ["Pay/GetPayslip", "Pay/GetPaystub", "Leave/Book"]
+    tools = [make_tool(name, embedding=row.tolist()) for name, row in zip(names, np.eye(3), strict=True)]
+    make_cluster(*tools)
+    model = model_with(tools, tmp_path)
+    learned, kept, edited = (
+        make_sample(tools=tools[:2], query=f"my GetPayslip of {month}", human="approved")
+        for month in ("May", "June", "July")
+    )
+    make_sample(tools=tools[:2], query="GetPaystub that nobody approved")
+    SnapshotSample.objects.create(
+        snapshot=model.run.snapshot, sample=learned, position=1, sample_key=learned.key
+    )
+    told = {"owner": owner, "via": "single", "outcome": "answered", "at": timezone.now(), "verdict": "wrong"}
+    report = RetrievalRequest.objects.create(
+        **told, key=uuid4(), query="Book a day", tools=[names[0]], expected=[names[2]]
+    )
+    RetrievalRequest.objects.create(**told, key=uuid4(), query="", tools=[names[0]], expected=[names[2]])
+    crown(model)
+    assert (ask_champion(), ask_champion()) == (1, 0)
+    job = jobs.run(Job.objects.get(kind="rule_tests").pk)
+    assert job.state == "done", job.error
+    assert job.result == {"rules_tested": 0, "rules_passed": 0, "kept_out": 3}
+    found = {(one.sample_id or one.request_id): one for one in KeptOutAnswer.objects.all()}
+    assert set(found) == {kept.pk, edited.pk, report.pk}
+    assert found[kept.pk].tools[0] == names[0] and found[report.pk].tools[0] == names[2]
+    assert len(found[kept.pk].embedding) == 3
+    assert ask_champion() == 0
+    count_again()
+    sources = DomainRollup.objects.get().sources
+    assert {name: counts["n"] for name, counts in sources.items()} == {
+        "benchmark": 0,
+        "sample": 2,
+        "production": 1,
+    }
+    Sample.objects.filter(pk=edited.pk).update(query="my GetPaystub of July", human="approved")
+    count_again()
+    assert DomainRollup.objects.get().sources["sample"]["n"] == 1
+    assert_equal_to_recomputed()
