@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 
 from catalog.models import Tool
 from catalog.selectors import tools_by_id
-from evaluation.core.coverage import pair_of
+from evaluation.core.coverage import DONE, pair_of
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, coverage
 from rules.models import Rule, RuleVersion
 from rules.selectors import newest_readings
@@ -102,13 +102,13 @@ def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
         why = f"{gap.label}: {gap.open} of its {gap.edges} pairs are told apart by nothing."
         yield "Write a rule for the costliest gap", why, reverse("cluster", args=[gap.id])
     for state, what, why in (
-        ("named", "Say when each tool is right", "named by rules that tell none of its pairs apart."),
+        ("named", "Say when each tool is right", "only named by rules."),
         ("draft", "Publish the drafts", "would be covered."),
         ("resolved", "Write and approve samples", "without approved samples to learn from."),
         ("taught", "Build a snapshot, train, promote", "not in the champion."),
     ):
         if count := page.totals.states[state]:
-            clusters = f"{'' if state == 'draft' else f'{state} '}cluster{'s' if count > 1 else ''}"
+            clusters = f"{f'{state} ' if state in DONE else ''}cluster{'s' if count > 1 else ''}"
             yield what, f"{count} {clusters} {why}", clusters_url(page.domain, state=state)
 
 
