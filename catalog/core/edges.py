@@ -1,21 +1,20 @@
 """Edges between look-alikes: what speaks for a pair, with which weight, and how a page says it.
 
-In: tools (name, description, deprecated), the neighbours of each newest version among the newest versions, and what
-labelled requests say. Out: pairs, each with its signals and a weight. No model's answers are among them.
+In: tools (name, description, deprecated), the neighbours of each newest version among the newest versions, and how
+many labelled requests two tools share. Out: pairs, each with its signals and a weight; no model is asked.
 
 Of an operation that an API has in several versions the newest one is compared with others; its older versions are
-look-alikes of it, and each of the next. The weights were chosen on one half of the public rules (tests/bench/lookalikes).
+look-alikes of it, and each of the next. Weights were chosen on one half of the public rules: tests/bench/lookalikes.py.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from catalog.core.operations import Operation
 from catalog.core.pointers import PointerIndex, title
-from catalog.core.tokens import split_name
 from catalog.core.twins import newest_first, twin_key
 
 FLOOR = 1.15  # the least weight of an edge
@@ -40,7 +39,10 @@ class Signals:
     """What speaks for one pair (left, right)."""
 
     cosine: float = 0.0
-    ranks: tuple[int, int] = (0, 0)  # of right among left's neighbours, of left among right's; 0: not among them
+    ranks: tuple[int, int] = (
+        0,
+        0,
+    )  # of right among left's neighbours, of left among right's; 0: not among them
     version: bool = False  # one operation of one API in two versions
     operation: bool = False  # the endpoints do the same to the same
     title: bool = False  # the descriptions begin with the same sentence
@@ -67,7 +69,14 @@ class Signals:
 
     def as_dict(self) -> dict[str, Any]:
         """What is stored: only what speaks for the pair. The cosine has a place of its own."""
-        return {key: value for key, value in asdict(self).items() if value and key not in ("cosine", "vendor")}
+        found = {
+            key: value for key, value in asdict(self).items() if key not in ("cosine", "vendor") and value
+        }
+        if not self.best_rank:
+            found.pop("ranks")
+        return {
+            key: [*map(_listed, value)] if isinstance(value, tuple) else value for key, value in found.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,11 @@ class Operations(NamedTuple):
     versions: dict[str, list[str]]
     newest: dict[str, str]
 
+    def pairs(self) -> Iterable[Pair]:
+        """Of two versions of one operation."""
+        for ordered in self.versions.values():
+            yield from combinations(sorted(ordered), 2)
+
 
 def operations(names: Iterable[str]) -> Operations:
     groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -98,7 +112,9 @@ def operations(names: Iterable[str]) -> Operations:
 
 def version_edges(ordered: Sequence[str], cosine: Callable[[Pair], float]) -> list[Edge]:
     """Of the versions of one operation, the newest first: each beside the newest and beside the next."""
-    pairs = {tuple(sorted(pair)) for pair in (*pairwise(ordered), *((ordered[0], old) for old in ordered[1:]))}
+    pairs = {
+        tuple(sorted(pair)) for pair in (*pairwise(ordered), *((ordered[0], old) for old in ordered[1:]))
+    }
     return [Edge(a, b, Signals(cosine=cosine((a, b)), version=True)) for a, b in sorted(pairs)]
 
 
@@ -117,9 +133,12 @@ class Graph:
         self.tools, self.shared = tools, shared or {}
         self.operations = operations(tools)
         self.ranks = {
-            name: {other: rank for rank, (other, _) in enumerate(near, start=1)} for name, near in lists.items()
+            name: {other: rank for rank, (other, _) in enumerate(near, start=1)}
+            for name, near in lists.items()
         }
-        self.cosines = {pair_of(name, other): cosine for name, near in lists.items() for other, cosine in near}
+        self.cosines = {
+            pair_of(name, other): cosine for name, near in lists.items() for other, cosine in near
+        }
         descriptions = {name: tool.description for name, tool in tools.items()}
         self.deprecated = {name for name, tool in tools.items() if tool.deprecated} if words else set()
         self._index = PointerIndex(descriptions, self.deprecated, self._rank)
@@ -173,42 +192,64 @@ class Graph:
             shared=self.shared.get(pair, 0),
         )
 
-    def edges(self, cosines: Mapping[Pair, float]) -> list[Edge]:
+    def edges(self, cosines: Mapping[Pair, float], floor: float = FLOOR) -> list[Edge]:
         """The pairs whose weight reaches the floor; `cosines`: of pairs that are in no list."""
         known = {**cosines, **self.cosines}
         found = (Edge(*pair, self.signals(pair, known.get(pair, 0.0))) for pair in self.pairs())
-        return [edge for edge in found if edge.weight >= FLOOR]
+        return [edge for edge in found if edge.weight >= floor]
+
+
+def _listed(value: Any) -> Any:
+    """As it comes back from JSON."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def pair_of(left: str, right: str) -> Pair:
     return (left, right) if left < right else (right, left)
 
 
-def say(left: str, right: str, signals: Mapping[str, Any]) -> list[str]:
+def say(signals: Mapping[str, Any]) -> Iterator[str]:
     """Why two tools are look-alikes, in words; `signals` as they are stored."""
-    return list(_reasons(left, right, signals))
-
-
-def _reasons(left: str, right: str, signals: Mapping[str, Any]) -> Iterable[str]:
     if signals.get("version"):
         yield "the same operation in two versions of one API"
     for teller, sentence in signals.get("points", ()):
         yield f"{teller} says: “{sentence}”"
     if gone := signals.get("deprecated"):
         yield f"{gone} is deprecated, the other is not"
-    apart = split_name(left)[0] != split_name(right)[0]
     if signals.get("operation"):
-        yield f"both names say the same operation{' in two APIs' if apart else ''}"
+        yield "both names say the same operation"
     if signals.get("title"):
         yield "both descriptions begin with the same sentence"
     near, back = signals.get("ranks", (0, 0))
     if near and back:
         worst = max(near, back)
         yield "each is the other's nearest" if worst == 1 else f"each is among the other's {worst} nearest"
-    elif near or back:
-        of, rank = (left, near) if near else (right, back)
-        yield f"one is the nearest of {of}" if rank == 1 else f"one is among the {rank} nearest of {of}"
+    elif rank := near or back:
+        yield (
+            "one is the nearest of the other"
+            if rank == 1
+            else f"one is among the {rank} nearest of the other"
+        )
     if count := signals.get("shared"):
         yield f"{count} labelled request{'s are' if count > 1 else ' is'} answered by both"
 
 
+SUMMARY = (
+    ("points", "in which a description names the other tool"),
+    ("version", "of versions of one operation"),
+    ("operation", "that say the same operation"),
+    ("title", "with the same first sentence"),
+    ("deprecated", "of a deprecated tool and a live one"),
+    ("shared", "that answer the same requests"),
+    ("ranks", "of nearest neighbours"),
+)
+
+
+def summary(signals: Iterable[Mapping[str, Any]]) -> str:
+    """Why a cluster is one, in a line: each pair counted once, by what says most."""
+    counts = Counter(next((kind for kind, _ in SUMMARY if one.get(kind)), "ranks") for one in signals)
+    return "; ".join(
+        f"{counts[kind]} pair{'s' if counts[kind] > 1 else ''} {words}"
+        for kind, words in SUMMARY
+        if counts[kind]
+    )

@@ -22,9 +22,15 @@ METHOD = frozenset({"get", "post", "put", "patch", "delete"})
 def cluster_labels(clusters: Sequence[Sequence[str]]) -> list[str]:
     """In the order given. Labels that would be equal name their APIs too, then a tool that only one of them holds."""
     found = [_label(tools, False) for tools in clusters]
-    for widen in (lambda tools: _label(tools, True), lambda tools: f"{_label(tools, True)}, with {min(tools)}"):
+    for widen in (
+        lambda tools: _label(tools, True),
+        lambda tools: f"{_label(tools, True)}, with {min(tools)}",
+    ):
         often = Counter(found)
-        found = [label if often[label] == 1 else widen(tools)[:LONGEST] for label, tools in zip(found, clusters, strict=True)]
+        found = [
+            label if often[label] == 1 else widen(tools)[:LONGEST]
+            for label, tools in zip(found, clusters, strict=True)
+        ]
     return found
 
 
@@ -64,7 +70,9 @@ def _rests(rows: Sequence[dict[str, str]], shared: set[str]) -> list[str]:
 def _apis(tools: Sequence[str]) -> list[str]:
     """`AcmePay V1, V2`: every API family with its versions."""
     families: dict[str, list[str]] = {}
-    for api in sorted({split_name(name)[0] for name in tools}, key=lambda api: (api_family(api)[0], api_family(api)[1] or 0)):
+    for api in sorted(
+        {split_name(name)[0] for name in tools}, key=lambda api: (api_family(api)[0], api_family(api)[1] or 0)
+    ):
         family = api_family(api)[0]
         families.setdefault(family, []).append(api[len(family) :].lstrip("-_. "))
     return [_versions(family, [one for one in versions if one]) for family, versions in families.items()]

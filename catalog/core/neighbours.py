@@ -17,7 +17,9 @@ Lists = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 Known = Mapping[int, tuple[Sequence[int], Sequence[float]]]
 
 
-def top_k(rows: Rows, k: int, progress: Callable[[int], None] = lambda done: None, known: Known | None = None) -> Lists:
+def top_k(
+    rows: Rows, k: int, progress: Callable[[int], None] = lambda done: None, known: Known | None = None
+) -> Lists:
     """(positions, cosines), each n x min(k, n - 1).
 
     `known`: the rows that have not changed, each with its list from before, less the neighbours that changed or went.
@@ -29,7 +31,9 @@ def top_k(rows: Rows, k: int, progress: Callable[[int], None] = lambda done: Non
     cosines = np.zeros((count, max(k, 0)), dtype=np.float64)
     if k < 1:
         return positions, cosines
-    exact = rows.astype(np.float64)  # a sum in another order differs in the 16th digit, which no rounding shows
+    exact = rows.astype(
+        np.float64
+    )  # a sum in another order differs in the 16th digit, which no rounding shows
     known = known if known and len(known) > count // 2 else {}
     width = min(k, len(known) - 1)
     kept = [place for place, (others, _) in known.items() if len(others) >= width]

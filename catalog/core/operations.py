@@ -18,13 +18,46 @@ VERBS = {
     "delete": "delete remove destroy",
 }
 ACTIONS = {stem(word): action for action, words in VERBS.items() for word in words.split()}
-EMPTY = frozenset(
-    stem(word)
-    for word in (
-        "a an the of for to in on by with and or from this that your our its is be as at under given api apis endpoint "
-        "method operation please use it all id uuid old legacy deprecated compat specific specified note"
-    ).split()
+EMPTY_WORDS = (
+    *(
+        "a",
+        "an",
+        "the",
+        "of",
+        "for",
+        "to",
+        "in",
+        "on",
+        "by",
+        "with",
+        "and",
+        "or",
+        "from",
+        "this",
+        "that",
+        "your",
+    ),
+    *(
+        "our",
+        "its",
+        "is",
+        "be",
+        "as",
+        "at",
+        "under",
+        "given",
+        "please",
+        "use",
+        "it",
+        "all",
+        "id",
+        "uuid",
+        "note",
+    ),
+    *("api", "apis", "endpoint", "method", "operation", "specific", "specified"),
+    *("old", "legacy", "deprecated", "compat"),
 )
+EMPTY = frozenset(map(stem, EMPTY_WORDS))
 VERSION = re.compile(r"v?[0-9]+")
 
 

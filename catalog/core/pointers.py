@@ -1,6 +1,6 @@
 """Pointers: where a tool's description sends the reader to another tool ("deprecated, use X instead").
 
-In: names and descriptions. Out: for each tool the tools that its vendor's own words name in its place, each with the
+In: names and descriptions. Out: for each tool those that its vendor's own words name in its place, each with the
 sentence that does. X is a path, a name, a title in quotes, words before "API" or "endpoint", or another version; it is
 looked for among the tools of the same vendor, which is the first word of the API's name. Only sentences that set two
 tools against each other are read: those that say "instead", "prefer", "deprecated: use", or "if ..., use".
@@ -23,7 +23,7 @@ INSTEAD = re.compile(
     re.IGNORECASE,
 )
 DEPRECATED = re.compile(
-    r"\b(?:deprecat\w+|legacy|obsolete|support stops|no longer (?:be )?(?:available|supported|recommended|supports?))\b",
+    r"\b(?:deprecat\w+|legacy|obsolete|support stops|no longer (?:be )?(?:available|recommended|support(?:s|ed)?))\b",
     re.IGNORECASE,
 )
 USE = re.compile(r"\b(?:use|used|using|call|calling|see|refer to|via|through|try)\b", re.IGNORECASE)
@@ -41,9 +41,16 @@ BEFORE_NOUN = re.compile(r"((?:[\w’'./()-]+\s+){1,7}?)(?:APIs?|endpoints?|meth
 IS_GONE = re.compile(r"[^.]{0,40}\b(?:is|are|has been|was) (?:now )?deprecated", re.IGNORECASE)
 LONGEST_TITLE = 80
 RIGHT_ACTION, OTHER_ACTION = 0.1, -0.15  # beside the overlap of words, when the text says what is done
-FOUND, QUOTE, NOUN, ALL = 0.6, 0.7, 0.8, 1.0  # the least overlap: of a path, a quoted title, words before a noun
+FOUND, QUOTE, NOUN, ALL = (
+    0.6,
+    0.7,
+    0.8,
+    1.0,
+)  # the least overlap: of a path, a quoted title, words before a noun
 
-Rank = Callable[[str, str], int]  # of the second tool among the neighbours of the first; large where it is none
+Rank = Callable[
+    [str, str], int
+]  # of the second tool among the neighbours of the first; large where it is none
 
 
 class Pointer(NamedTuple):
@@ -97,7 +104,9 @@ class PointerIndex:
         for spelling in {_letters(endpoint), _letters(without_method(endpoint))}:
             self._spelt[vendor, spelling].append(name)
         head = title(self.descriptions[name])
-        forms = (operation(endpoint), operation(head)) if len(head) <= LONGEST_TITLE else (operation(endpoint),)
+        forms = (
+            (operation(endpoint), operation(head)) if len(head) <= LONGEST_TITLE else (operation(endpoint),)
+        )
         self.forms[name] = forms
         for word in frozenset().union(*(form.objects for form in forms)):
             self._holding[vendor, word].append(name)
@@ -152,7 +161,9 @@ class PointerIndex:
         if version := PATH_VERSION.match(path):
             family, number = api_family(api)[0], int(version[1])
             same = frozenset(
-                other for other in self._apis[vendor] if other != api and api_family(other) == (family, number)
+                other
+                for other in self._apis[vendor]
+                if other != api and api_family(other) == (family, number)
             )
             if same and (other := self._alike(name, self.forms[name][0], same, FOUND)):
                 return other
@@ -166,7 +177,11 @@ class PointerIndex:
         if right or spelt:
             return self._best(name, right or spelt, action)
         called = operation(path)
-        return self._alike(name, Operation(action or called.action, called.objects), apis, FOUND) if instead else None
+        return (
+            self._alike(name, Operation(action or called.action, called.objects), apis, FOUND)
+            if instead
+            else None
+        )
 
     def _alike(self, name: str, called: Operation, apis: frozenset[str], least: float) -> str | None:
         """The tool whose endpoint or title says most nearly what the text calls it."""
@@ -182,10 +197,7 @@ class PointerIndex:
         """The text names an API and no tool of it: the nearest there, else the one whose words are most alike."""
         own = split_name(name)[0]
         others = [
-            other
-            for api in sorted(apis)
-            if api != own and self._age[api] == 0
-            for other in self._of_api[api]
+            other for api in sorted(apis) if api != own and self._age[api] == 0 for other in self._of_api[api]
         ]
 
         def distance(other: str) -> tuple[int, float, str]:

@@ -3,7 +3,7 @@
 In: the clusters of one clustering (tools, edges) and rules with their sets T(r). Out: each cluster's state and gap
 score, and the group (covered, uncovered, outside) of a benchmark query.
 
-An edge joins two tools of a cluster that are mutual neighbours at or above tau. It is covered when ONE published
+An edge joins two look-alikes of a cluster (catalog/core/edges.py says which). It is covered when ONE published
 rule's T(r) holds both its tools. A tool is covered when at least one of its edges is.
 """
 
@@ -129,7 +129,7 @@ def ranked_gaps(rows: Iterable[ClusterCoverage]) -> list[ClusterCoverage]:
 
 
 class OutsidePairs(NamedTuple):
-    """A rule's pairs (target, confusable) that no cluster holds: they measure how good tau is."""
+    """A rule's pairs (target, confusable) that no cluster holds: they measure how good clusters are."""
 
     rule: int
     pairs: int

@@ -7,8 +7,8 @@ from django.http import Http404
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from catalog.models import Tool
-from catalog.selectors import tools_by_id
+from catalog.models import Cluster, Tool
+from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, coverage
 from rules.models import Rule, RuleVersion
 from trace_site.paging import SIZE, Page
@@ -135,8 +135,9 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
     }
 
 
-def cluster_edges(row: ClusterRow, tools: list[Tool]) -> list[dict[str, Any]]:
-    """Every pair of the cluster with the published rules that hold both: uncovered ones first, then by similarity."""
+def cluster_edges(row: ClusterRow, cluster: Cluster, tools: list[Tool]) -> list[dict[str, Any]]:
+    """Every pair of the cluster with why it is one and the published rules that hold both: uncovered ones first, then
+    by what speaks for them."""
     by_id = {tool.pk: tool for tool in tools}
     wanted = RuleVersion.objects.filter(pk__in=row.coverage.rules).select_related("rule")
     versions = list(wanted.defer("text", "clauses", "tests"))
@@ -145,11 +146,13 @@ def cluster_edges(row: ClusterRow, tools: list[Tool]) -> list[dict[str, Any]]:
             "left": by_id[a],
             "right": by_id[b],
             "cosine": cosine,
+            "weight": more[0] if more else cosine,
+            "why": why,
             "rules": [one for one in versions if {a, b} <= set(one.tool_ids)],
         }
-        for a, b, cosine in row.coverage.cluster.edges
+        for (a, b, cosine, *more), why in zip(cluster.edges, pair_reasons(cluster), strict=True)
     ]
-    return sorted(edges, key=lambda edge: (bool(edge["rules"]), -edge["cosine"], edge["left"].name))
+    return sorted(edges, key=lambda edge: (bool(edge["rules"]), -edge["weight"], edge["left"].name))
 
 
 def clusters_of_rule(page: DomainCoverage, rule: Rule) -> list[tuple[ClusterRow, str, int]]:

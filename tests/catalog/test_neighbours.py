@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import lookalikes
-from catalog.core.clusters import top_k
+from catalog.core.neighbours import top_k
 from catalog.models import NeighbourList, Tool
 from tests.factories import make_tool
 from trace_site.lib.errors import TraceError
@@ -33,7 +33,7 @@ def test_top_k_equals_brute_force_also_on_ties(vectors: list[list[float]]) -> No
 def test_blocks_join_without_a_seam(monkeypatch) -> None:
     rows = np.random.default_rng(0).normal(size=(23, 8)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    monkeypatch.setattr("catalog.core.clusters.BLOCK", 5)
+    monkeypatch.setattr("catalog.core.neighbours.BLOCK", 5)
     assert top_k(rows, 13)[0].tolist() == brute_force(rows, 13)
 
 
