@@ -28,10 +28,14 @@ DEPRECATED = re.compile(
 )
 USE = re.compile(r"\b(?:use|used|using|call|calling|see|refer to|via|through|try)\b", re.IGNORECASE)
 CASE = re.compile(r"\W*(?:if|to|for|when)\b.*\b(?:use|refer to|call|see)\b", re.IGNORECASE)
-SEQUENCE = re.compile(r"\b(?:before|after|then|first|must|once|returned by|obtain)\b", re.IGNORECASE)  # steps
+# steps of one task, and where to read more
+SEQUENCE = re.compile(
+    r"\b(?:before|after|then|first|must|once|returned by|obtain|explanations?|details|more information|parameters?)\b",
+    re.IGNORECASE,
+)
 PATH = re.compile(
     r"(?:\b(GET|POST|PUT|PATCH|DELETE)\s*)?"
-    r"((?<![\w:/.])/?[A-Za-z0-9_{}:-]+(?:/[A-Za-z0-9_{}:.-]+)+|(?<![\w/])/[a-z][A-Za-z0-9_-]+)"
+    r"((?<![\w:/.])(?:/|(?=[\w{}:-]+/[\w{}:.-]+/))[A-Za-z0-9_{}:-]+(?:/[A-Za-z0-9_{}:.-]+)+|(?<![\w/])/[a-z][\w-]+)"
 )
 PARAMETER = re.compile(r"[{][^}]*[}]|(?<=/):\w+")
 PATH_VERSION = re.compile(r"/?v([0-9]+)(?=/)")
@@ -101,9 +105,9 @@ class PointerIndex:
         if api not in self._of_api:
             self._apis[vendor].append(api)
         self._of_api[api].append(name)
-        for spelling in {_letters(endpoint), _letters(without_method(endpoint))}:
-            self._spelt[vendor, spelling].append(name)
         head = title(self.descriptions[name])
+        for spelling in {_letters(endpoint), _letters(without_method(endpoint)), _letters(head)}:
+            self._spelt[vendor, spelling].append(name)
         forms = (
             (operation(endpoint), operation(head)) if len(head) <= LONGEST_TITLE else (operation(endpoint),)
         )
@@ -133,21 +137,30 @@ class PointerIndex:
             if spelt and not IS_GONE.match(sentence, match.end()):
                 found.append(self._best(name, spelt, ""))
         for match in QUOTED.finditer(sentence):
-            found.append(self._alike(name, operation(match[1]), frozenset(), QUOTE))
+            found.append(self._called(name, match[1], frozenset(), QUOTE))
         for call in calls:
-            least = NOUN if instead else ALL
-            clear = len(call.objects) > 1 or call.action
-            if clear and (other := self._alike(name, call, apis, least)):
+            what = operation(call)
+            clear = len(what.objects) > 1 or what.action
+            if clear and (other := self._called(name, call, apis, NOUN if instead else ALL)):
                 found.append(other)
                 break
         if instead and apis and not any(found):
             found.append(self._same_in(name, apis))
         return [other for other in found if other]
 
-    def _apis_called(self, vendor: str, call: Operation) -> list[str]:
+    def _called(self, name: str, text: str, apis: frozenset[str], least: float) -> str | None:
+        """The tool that is spelt so, else the one that says most nearly this."""
+        spelt = [
+            other
+            for other in self._spelt.get((self.vendor[name], _letters(text)), ())
+            if not apis or split_name(other)[0] in apis
+        ]
+        return self._best(name, spelt, "") if spelt else self._alike(name, operation(text), apis, least)
+
+    def _apis_called(self, vendor: str, call: str) -> list[str]:
         """`Checkout API` -> every version of AcmeCheckout."""
         own = {stem(vendor)}
-        wanted = call.objects - own
+        wanted = operation(call).objects - own
         return [
             api
             for api in self._apis[vendor]
@@ -165,8 +178,8 @@ class PointerIndex:
                 for other in self._apis[vendor]
                 if other != api and api_family(other) == (family, number)
             )
-            if same and (other := self._alike(name, self.forms[name][0], same, FOUND)):
-                return other
+            if same:
+                return self._alike(name, self.forms[name][0], same, FOUND)
         path = PARAMETER.sub("", PATH_VERSION.sub("", path))
         spelt = [
             other
@@ -197,7 +210,10 @@ class PointerIndex:
         """The text names an API and no tool of it: the nearest there, else the one whose words are most alike."""
         own = split_name(name)[0]
         others = [
-            other for api in sorted(apis) if api != own and self._age[api] == 0 for other in self._of_api[api]
+            other
+            for api in sorted(apis)
+            if api_family(api)[0] != api_family(own)[0] and self._age[api] == 0
+            for other in self._of_api[api]
         ]
 
         def distance(other: str) -> tuple[int, float, str]:
@@ -228,7 +244,7 @@ def vendor_of(api: str) -> str:
     return next(iter(name_words(api)), api)
 
 
-def _calls(sentence: str) -> Iterator[Operation]:
+def _calls(sentence: str) -> Iterator[str]:
     """What may be a tool's or an API's name before "API", "endpoint" and the like: the longest words first."""
     found = []
     for match in BEFORE_NOUN.finditer(sentence):
@@ -236,8 +252,8 @@ def _calls(sentence: str) -> Iterator[Operation]:
         if "/" not in words[-1]:
             found += [(len(words) - start, " ".join(words[start:])) for start in range(len(words))]
     for _, text in sorted(found, key=lambda one: -one[0]):
-        if (call := operation(text)).objects:
-            yield call
+        if operation(text).objects:
+            yield text
 
 
 def _agreement(called: Operation, form: Operation) -> float:
