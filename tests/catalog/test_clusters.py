@@ -169,6 +169,8 @@ def test_use_x_instead_makes_an_edge_to_x(words: str, target: str) -> None:
     [
         "Lists slips. Before you call it, call SearchPayslips.",
         "Lists slips. SearchPayslips is deprecated.",
+        "Lists slips. For the meaning of its parameters, refer to the search payslips endpoint.",
+        "Lists slips. A slip with lines/payslips is archived instead.",
         "Lists slips. The token can no longer be used.",
         "Lists slips. Use UnknownTool instead.",
     ],
