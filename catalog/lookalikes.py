@@ -1,12 +1,14 @@
 """Look-alikes: embeddings and neighbour lists in step with the active tools, and clusterings found from them.
 
-Only what changed is encoded and written. Clusterings are frozen versions, whose clusters people may dismiss.
+Only what changed is encoded, compared and written. Clusterings are frozen versions, whose clusters people may dismiss.
 """
 
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,19 +18,12 @@ from django.db import connection, transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from catalog.core.clusters import (
-    ALGORITHM,
-    MAX_SIZE,
-    SPLIT_OVER,
-    Rows,
-    choose_tau,
-    cluster_label,
-    find_clusters,
-    mutual_edges,
-    top_k,
-)
+from catalog.core.clusters import ALGORITHM, MAX_OPERATIONS, MAX_SIZE, find_clusters
+from catalog.core.edges import FLOOR, Graph, Pair, ToolText, operations, pair_of
+from catalog.core.labels import cluster_labels
+from catalog.core.neighbours import Rows, top_k
 from catalog.core.tool import embedding_text
-from catalog.models import Cluster, Clustering, Domain, NeighbourList, Tool
+from catalog.models import Cluster, Clustering, Domain, LabelledQuery, NeighbourList, Tool
 from catalog.services import catalog_lock, write_or_update
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext, JobPostponed, enqueue
@@ -41,6 +36,7 @@ ECHO_SECONDS = 4.0
 MIN_REASON = 5
 KIND = "catalog"  # of the job that refreshes both
 STEPS, TRIES = 2, 3
+PARAMS = {"floor": FLOOR, "max_size": MAX_SIZE, "max_operations": MAX_OPERATIONS}
 Echo = Callable[[str], None]
 
 
@@ -49,8 +45,8 @@ def silent(line: str) -> None:
 
 
 def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> dict[str, Any]:
-    """Encode new and changed texts in a child process, then rewrite the lists that differ. Returns {"tools", "encoded",
-    "changed", "removed", "k", "encoder", "seconds"}; changed counts lists.
+    """Encode new and changed texts in a child process, find the lists that they can have changed, and rewrite those
+    that differ. Returns {"tools", "encoded", "changed", "removed", "k", "encoder", "seconds"}; changed counts lists.
     """
     if k < 1:
         raise TraceError("k must be 1 or more.", code="bad_k")
@@ -58,27 +54,71 @@ def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> 
     encoded = _embeddings_update(echo)
     # sorted by code point, not by the database's collation
     active = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
-    tools = sorted(active.order_by("pk").values_list("name", "pk", "embedding"), key=lambda row: row[0])
+    columns = active.order_by("pk").values_list("name", "pk", "embedding_key", "embedding")
+    tools = sorted(columns, key=lambda row: row[0])
     if not tools:
         raise TraceError("there are no tools.", code="empty", hint="Import a catalog first.")
-    vectors: list[Any] = [vector for _, _, vector in tools]
+    vectors: list[Any] = [vector for *_, vector in tools]
     rows = np.array(
         [one.to_numpy() if hasattr(one, "to_numpy") else one for one in vectors], dtype=np.float32
     )
-    echo(f"{len(tools):,} tools: exact top {k} by cosine")
+    keys = {pk: key for _, pk, key, _ in tools}
+    stored = {row.pk: row for row in NeighbourList.objects.all()}
+    same = [row for pk, row in stored.items() if row.embedding_key and row.embedding_key == keys.get(pk)]
+    echo(f"{len(tools):,} tools, {len(tools) - len(same):,} of them new or changed: exact top {k} by cosine")
     tick = Ticker(echo, "neighbours")
-    positions, cosines = top_k(rows, k, lambda done: tick(done, len(tools)))
+    near = _near(
+        list(keys),
+        rows,
+        k,
+        {row.pk: (row.neighbour_ids, row.scores) for row in same},
+        lambda done: tick(done, len(tools)),
+    )
+    newest = operations(name for name, *_ in tools).versions
+    places = [place for place, (name, *_) in enumerate(tools) if name in newest]
+    others = _near(
+        [tools[place][1] for place in places],
+        rows[places],
+        k,
+        {row.pk: (row.other_ids, row.other_scores or []) for row in same if row.other_ids is not None},
+    )
     fresh = {
-        pk: ([tools[other][1] for other in positions[place]], cosines[place].tolist())
-        for place, (_, pk, _) in enumerate(tools)
+        pk: NeighbourList(
+            tool_id=pk,
+            embedding_key=keys[pk],
+            **dict(zip(("neighbour_ids", "scores"), near[pk], strict=True)),
+            **dict(zip(("other_ids", "other_scores"), others.get(pk, (None, None)), strict=True)),
+        )
+        for pk in keys
     }
-    counts = {"tools": len(tools), "encoded": encoded, **_store_lists(fresh), "k": k}
+    counts = {"tools": len(tools), "encoded": encoded, **_store_lists(fresh, stored), "k": k}
     result = {**counts, "encoder": settings.ENCODER}
     if encoded or counts["changed"] or counts["removed"]:
         domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
         told = [(domain, result) for domain in domains]
         audit_models.record_all(actor=actor, action="catalog.neighbours_updated", objects=told)
     return {**result, "seconds": round(time.monotonic() - started, 1)}
+
+
+def _near(
+    ids: Sequence[int],
+    rows: Rows,
+    k: int,
+    before: Mapping[int, tuple[Sequence[int], Sequence[float]]],
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[int, tuple[list[int], list[float]]]:
+    """The k nearest of each of `ids`, which stand in the order of `rows`; `before`: lists of unchanged tools."""
+    place = {pk: number for number, pk in enumerate(ids)}
+    known = {}
+    for pk, (others, scores) in before.items():
+        if pk in place:
+            still = [(place[o], s) for o, s in zip(others, scores, strict=True) if o in before and o in place]
+            known[place[pk]] = ([other for other, _ in still], [score for _, score in still])
+    positions, cosines = top_k(rows, k, progress, known)
+    return {
+        pk: ([ids[other] for other in positions[number]], cosines[number].tolist())
+        for pk, number in place.items()
+    }
 
 
 class Ticker:
@@ -154,34 +194,25 @@ def _store_embeddings(rows: list[tuple[int, str, Any]]) -> None:
         )
 
 
+LIST_FIELDS = ["neighbour_ids", "scores", "embedding_key", "other_ids", "other_scores"]
+
+
 @transaction.atomic
-def _store_lists(fresh: dict[int, tuple[list[int], list[float]]]) -> dict[str, int]:
-    rows = NeighbourList.objects.values_list("pk", "neighbour_ids", "scores")
-    stored = {pk: (ids, scores) for pk, ids, scores in rows}
-    changed = []
-    for pk, (ids, scores) in fresh.items():
-        if stored.get(pk) != (ids, scores):
-            changed.append(NeighbourList(tool_id=pk, neighbour_ids=ids, scores=scores))
-    write_or_update(changed, of=["tool"], fields=["neighbour_ids", "scores"])
+def _store_lists(fresh: dict[int, NeighbourList], stored: dict[int, NeighbourList]) -> dict[str, int]:
+    def content(row: NeighbourList | None) -> list[Any]:
+        return [getattr(row, field, None) for field in LIST_FIELDS]
+
+    changed = [row for pk, row in fresh.items() if content(row) != content(stored.get(pk))]
+    write_or_update(changed, of=["tool"], fields=LIST_FIELDS)
     removed, _ = NeighbourList.objects.filter(pk__in=stored.keys() - fresh.keys()).delete()
     return {"changed": len(changed), "removed": removed}
 
 
-def clusters_update(
-    *,
-    domain: str = "",
-    tau: float | None = None,
-    retune: bool = False,
-    echo: Echo = silent,
-    actor: Any = None,
-) -> dict[str, dict[str, Any]]:
+def clusters_update(*, domain: str = "", echo: Echo = silent, actor: Any = None) -> dict[str, dict[str, Any]]:
     """Find the clusters of one domain, or of all. A new version is stored only where the result differs.
 
-    tau stays as the last version has it; it is chosen anew on the first run and with `retune`, or given.
-    Returns {slug: {"version", "new", "tau", "clusters", "tools", "median"}}.
+    Returns {slug: {"version", "new", "clusters", "tools", "median"}}.
     """
-    if tau is not None and not 0 < tau < 1:
-        raise TraceError("tau must lie between 0 and 1.", code="bad_tau", where="--tau")
     domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
     if domain:
         domains = domains.filter(slug=domain.lower())
@@ -190,59 +221,95 @@ def clusters_update(
         raise TraceError(f"{where} has no tools.", code="empty", hint="Import a catalog first.")
     results = {}
     for row in domains:
-        results[row.slug] = found = _cluster_domain(row, tau, retune, actor)
-        echo(f"{row.slug}: {found['clusters']:,} clusters of {found['tools']:,} tools at tau {found['tau']}")
+        results[row.slug] = found = _cluster_domain(row, actor)
+        echo(f"{row.slug}: {found['clusters']:,} clusters of {found['tools']:,} tools")
     return results
 
 
 @transaction.atomic
-def _cluster_domain(domain: Domain, tau: float | None, retune: bool, actor: Any) -> dict[str, Any]:
+def _cluster_domain(domain: Domain, actor: Any) -> dict[str, Any]:
     Domain.objects.select_for_update().get(pk=domain.pk)
-    active = Tool.objects.filter(domain=domain, status=Tool.Status.ACTIVE)
-    names: dict[int, str] = dict(active.values_list("pk", "name"))
-    stored = NeighbourList.objects.filter(tool__in=active).values_list("tool_id", "neighbour_ids", "scores")
-    lists = {
-        names[pk]: [(names[o], s) for o, s in zip(others, scores, strict=True) if o in names]
-        for pk, others, scores in stored
-    }
-    if missing := len(names) - len(lists):
-        message = f"{missing:,} tools of the domain '{domain.slug}' have no neighbours yet."
-        raise TraceError(message, code="no_neighbours", hint="Run catalog_neighbours first.")
-    ids = {name: pk for pk, name in names.items()}
-    edges = mutual_edges(lists)
     last = Clustering.objects.filter(domain=domain).order_by("-version").first()
-    if tau is None:
-        tau = last.tau if last and not retune else choose_tau(edges)
-    rows = [
-        Cluster(
-            position=place,
-            label=cluster_label(cluster.tools),
-            tool_ids=[ids[name] for name in cluster.tools],
-            edges=[[ids[left], ids[right], cosine] for left, right, cosine in cluster.edges],
-            mean_similarity=round(cluster.mean_similarity, 6),
-        )
-        for place, cluster in enumerate(find_clusters(edges, tau), start=1)
-    ]
-    new = last is None or last.tau != tau or last.algorithm != ALGORITHM
+    rows = _found_clusters(domain)
+    new = last is None or last.algorithm != ALGORITHM or last.params != PARAMS
     if last and not new:
         before = last.clusters.order_by("position").values_list("tool_ids", "edges")
         new = list(before) != [(row.tool_ids, row.edges) for row in rows]
     if new:
-        last = _store_clustering(domain, last, tau, rows)
-        detail = {"version": last.version, "tau": tau, "clusters": len(rows)}
+        last = _store_clustering(domain, last, rows)
+        detail = {"version": last.version, "clusters": len(rows)}
         audit_models.record(actor=actor, action="catalog.clustered", obj=last, detail=detail)
     assert last is not None
     sizes = sorted(len(row.tool_ids) for row in rows)
     found = {"clusters": len(rows), "tools": sum(sizes), "median": sizes[len(sizes) // 2] if sizes else 0}
-    return {"version": last.version, "new": new, "tau": tau, **found}
+    return {"version": last.version, "new": new, **found}
 
 
-def _store_clustering(domain: Domain, last: Clustering | None, tau: float, rows: list[Cluster]) -> Clustering:
+def _found_clusters(domain: Domain) -> list[Cluster]:
+    active = Tool.objects.filter(domain=domain, status=Tool.Status.ACTIVE).order_by()
+    rows = list(active.values_list("pk", "name", "description", "deprecated"))
+    tools = {name: ToolText(description, deprecated) for _, name, description, deprecated in rows}
+    ids = {name: pk for pk, name, *_ in rows}
+    names = {pk: name for name, pk in ids.items()}
+    stored = NeighbourList.objects.filter(tool__in=active).values_list("tool_id", "other_ids", "other_scores")
+    lists = {
+        names[pk]: [(names[o], s) for o, s in zip(others, scores, strict=True) if o in names]
+        for pk, others, scores in stored
+        if others is not None and scores is not None
+    }
+    newest = operations(tools).versions
+    if missing := len(tools) - len(stored) or len(newest.keys() - lists.keys()):
+        message = f"{missing:,} tools of the domain '{domain.slug}' have no neighbours yet."
+        raise TraceError(message, code="no_neighbours", hint="Run catalog_neighbours first.")
+    graph = Graph(tools, lists, _shared_answers(tools))
+    wanted = [pair for pair in graph.pairs() if pair not in graph.cosines]
+    cosines = _cosines([*wanted, *graph.operations.pairs()], ids)
+    found = find_clusters(graph.edges(cosines), graph.operations, cosines)
+    return [
+        Cluster(
+            position=place,
+            label=label,
+            tool_ids=[ids[name] for name in cluster.tools],
+            edges=[
+                [ids[edge.left], ids[edge.right], edge.signals.cosine, edge.weight, edge.signals.as_dict()]
+                for edge in cluster.edges
+            ],
+            mean_similarity=round(cluster.mean_similarity, 6),
+        )
+        for place, (cluster, label) in enumerate(
+            zip(found, cluster_labels([cluster.tools for cluster in found]), strict=True), start=1
+        )
+    ]
+
+
+def _cosines(pairs: Sequence[Pair], ids: Mapping[str, int]) -> dict[Pair, float]:
+    """Of pairs whose tools are embedded."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pair.place, round((1 - (a.embedding <=> b.embedding))::numeric, 6)::float "
+            "FROM unnest(%s::bigint[], %s::bigint[]) WITH ORDINALITY AS pair(a, b, place) "
+            "JOIN catalog_tool a ON a.id = pair.a JOIN catalog_tool b ON b.id = pair.b "
+            "WHERE a.embedding IS NOT NULL AND b.embedding IS NOT NULL",
+            [[ids[left] for left, _ in pairs], [ids[right] for _, right in pairs]],
+        )
+        return {pairs[place - 1]: cosine for place, cosine in cursor.fetchall()}
+
+
+def _shared_answers(names: Container[str]) -> Counter[Pair]:
+    """How many labelled requests two tools both answer. Benchmarks are not asked: they measure what clusters hold."""
+    told = LabelledQuery.objects.exclude(use=LabelledQuery.Use.BENCHMARK).filter(tools__1__isnull=False)
+    counts: Counter[Pair] = Counter()
+    for tools in told.order_by().values_list("tools", flat=True):
+        known = sorted({name for name in tools if name in names})
+        counts.update(pair_of(*pair) for pair in combinations(known, 2) if len(known) <= MAX_SIZE)
+    return counts
+
+
+def _store_clustering(domain: Domain, last: Clustering | None, rows: list[Cluster]) -> Clustering:
     """A new version. A dismissal holds on for a cluster of exactly the same tools."""
     catalog_lock()
-    version, params = last.version + 1 if last else 1, {"max_size": MAX_SIZE, "split_over": SPLIT_OVER}
-    made_by = {"tau": tau, "algorithm": ALGORITHM, "params": params}
-    clustering = Clustering.objects.create(domain=domain, version=version, **made_by)
+    version = last.version + 1 if last else 1
+    clustering = Clustering.objects.create(domain=domain, version=version, algorithm=ALGORITHM, params=PARAMS)
     dismissed = last.clusters.exclude(dismissed_reason="") if last else ()
     before = {frozenset(cluster.tool_ids): cluster for cluster in dismissed}
     for row in rows:

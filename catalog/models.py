@@ -167,6 +167,15 @@ class NeighbourList(models.Model):
     )
     neighbour_ids = ArrayField(models.BigIntegerField())
     scores = ArrayField(models.FloatField())
+    embedding_key = models.CharField(
+        max_length=64, default="", db_default="", help_text="of the tool when the list was found"
+    )
+    other_ids = ArrayField(
+        models.BigIntegerField(),
+        null=True,
+        help_text="the nearest newest versions of other operations; null: the tool is an older version",
+    )
+    other_scores = ArrayField(models.FloatField(), null=True)
 
     def __str__(self) -> str:
         return f"neighbours of {self.tool_id}"
@@ -177,7 +186,9 @@ class Clustering(models.Model):
 
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="clusterings")
     version = models.PositiveIntegerField()
-    tau = models.FloatField()
+    tau = models.FloatField(
+        null=True, help_text="the least cosine of an edge, in versions that were found by it alone"
+    )
     algorithm = models.CharField(max_length=60)
     params = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -196,7 +207,7 @@ class Cluster(models.Model):
     label = models.CharField(max_length=200)
     tool_ids = ArrayField(models.BigIntegerField())
     edges = models.JSONField(
-        help_text="[[tool id, tool id, cosine], ...] between mutual neighbours at or above tau"
+        help_text="[[tool id, tool id, cosine, weight, signals], ...]; versions with a tau have no weight and signals"
     )
     mean_similarity = models.FloatField()
     dismissed_reason = models.TextField(blank=True)

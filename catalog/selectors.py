@@ -8,6 +8,7 @@ from django.db.models import Count, Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.module_loading import import_string
 
+from catalog.core.edges import say
 from catalog.core.twins import newest_first, twin_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
 
@@ -31,6 +32,12 @@ def clusters(domain: str = "") -> QuerySet[Cluster]:
     if domain:
         rows = rows.filter(clustering__domain=domain)
     return rows.select_related("clustering", "dismissed_by")
+
+
+def pair_reasons(cluster: Cluster) -> list[list[str]]:
+    """Of each edge, in order: why the two tools are look-alikes, in words."""
+    least = f"each is near the other, by a cosine of at least {cluster.clustering.tau or 0:.2f}"
+    return [list(say(signals[1])) if signals else [least] for _, _, _, *signals in cluster.edges]
 
 
 def tool(**one: Any) -> Tool:

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from catalog.core.tokens import FORMATS, tool_units
 from catalog.models import Cluster, Domain, Tool, ToolRevision
+from catalog.selectors import pair_reasons
 from catalog.services import LONGEST_REASON
 from trace_site.rest.schema import InputSerializer
 
@@ -110,14 +111,21 @@ class ClusterOut(serializers.ModelSerializer[Cluster]):
     domain = serializers.CharField(source="clustering.domain_id")
     clustering = serializers.IntegerField(source="clustering.version", help_text="version of the clustering")
     tools = serializers.ListField(child=serializers.IntegerField(), source="tool_ids")
-    edges = serializers.ListField(
-        child=serializers.ListField(child=serializers.FloatField()), help_text="[tool, tool, cosine]"
+    edges = serializers.SerializerMethodField(help_text="[tool, tool, cosine]")
+    reasons = serializers.SerializerMethodField(
+        help_text="of each edge: why the two are look-alikes, in words"
     )
     dismissed_by = serializers.CharField(source="dismissed_by.username", default=None, allow_null=True)
 
     class Meta:
         model = Cluster
         fields = [
-            *("id", "domain", "clustering", "label", "tools", "edges", "mean_similarity"),
+            *("id", "domain", "clustering", "label", "tools", "edges", "reasons", "mean_similarity"),
             *("dismissed_reason", "dismissed_by"),
         ]
+
+    def get_edges(self, cluster: Cluster) -> list[list[float]]:
+        return [edge[:3] for edge in cluster.edges]
+
+    def get_reasons(self, cluster: Cluster) -> list[list[str]]:
+        return pair_reasons(cluster)

@@ -140,6 +140,8 @@ def test_domains_count_their_tools_and_clusters_name_theirs(api):
     [listed] = client.get("/api/v1/clusters?domain=hr").json()["results"]
     assert (listed["label"], listed["tools"], listed["domain"]) == ("one or two", [one.pk, two.pk], "hr")
     assert client.get(f"/api/v1/clusters/{cluster.pk}").json() == listed
+    assert listed["edges"] == [[one.pk, two.pk, 0.9]]
+    assert listed["reasons"] == [["each is near the other, by a cosine of at least 0.80"]]
     make_cluster(one, two)  # a newer clustering
     assert client.get(f"/api/v1/clusters/{cluster.pk}").status_code == 404
 

@@ -130,6 +130,27 @@ def test_cluster_page_says_which_rule_tells_a_pair_apart(client_as, clusters):
     assert [edge["rules"] for edge in edges] == [[], []]
 
 
+def test_pages_say_in_words_why_tools_are_look_alikes(client_as, clusters):
+    a, b = Tool.objects.filter(pk__in=clusters[0].tool_ids).order_by("pk")
+    signals = {"points": [["Pay/ToolA", "Use <ToolB> instead."]], "ranks": [1, 2]}
+    Cluster.objects.filter(pk=clusters[0].pk).update(edges=[[a.pk, b.pk, 0.7, 3.1, signals]])
+    client, line = client_as("reviewer"), "1 pair in which a description names the other tool"
+    page = client.get(f"/clusters/{clusters[0].pk}/").content.decode()
+    assert "Pay/ToolA says: “Use &lt;ToolB&gt; instead.”" in page
+    assert "each is among the other&#x27;s 2 nearest" in page
+    assert line in client.get("/clusters/?domain=hr").content.decode()
+    assert line in client.get(f"/clusters/{clusters[0].pk}/panel/").content.decode()
+    assert line in client.get("/coverage/hr.csv").content.decode()
+
+
+def test_pages_of_a_clustering_without_a_threshold_name_none(client_as, clusters):
+    client = client_as("reviewer")
+    assert "cosine ≥ 0.80" in client.get("/clusters/?domain=hr").content.decode()
+    Clustering.objects.update(tau=None)
+    assert "cosine ≥" not in client.get("/clusters/?domain=hr").content.decode()
+    assert client.get("/").status_code == client.get(f"/clusters/{clusters[0].pk}/").status_code == 200
+
+
 def test_cluster_page_compares_with_the_chosen_tool(client_as, clusters):
     wanted = clusters[1].tool_ids[2]
     page = client_as("reviewer").get(f"/clusters/{clusters[1].pk}/?against={wanted}")

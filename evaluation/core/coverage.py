@@ -3,7 +3,7 @@
 In: the clusters of one clustering (tools, edges) and rules with their sets T(r) and the pairs that they tell apart.
 Out: each cluster's state and gap score, and the group (covered, uncovered, outside) of a benchmark query.
 
-An edge joins two tools of a cluster that are mutual neighbours at or above tau. It is covered when a condition of ONE
+An edge joins two look-alikes of a cluster (catalog/core/edges.py says which). It is covered when a condition of ONE
 published rule separates its two tools (rules/core/pairs.py). Where a rule's T(r) only holds both, the edge is named
 only, which counts as open. A tool is covered when at least one of its edges is.
 """
@@ -153,7 +153,7 @@ def ranked_gaps(rows: Iterable[ClusterCoverage]) -> list[ClusterCoverage]:
 
 
 class OutsidePairs(NamedTuple):
-    """A rule's pairs (target, confusable) that no cluster holds: they measure how good tau is."""
+    """A rule's pairs (target, confusable) that no cluster holds: they measure how good clusters are."""
 
     rule: int
     pairs: int

@@ -8,7 +8,7 @@ UMAP (arXiv 1802.03426) with a = b = 1; last, circles that overlap are pushed ap
 import numpy as np
 import numpy.typing as npt
 
-from catalog.core.clusters import Rows, top_k
+from catalog.core.neighbours import Rows, top_k
 
 UNIT = 6.0  # radius of a circle of one tool: the area grows with the number of tools
 GAP = 3.0  # between two circles

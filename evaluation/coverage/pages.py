@@ -7,8 +7,8 @@ from django.http import Http404
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from catalog.models import Tool
-from catalog.selectors import tools_by_id
+from catalog.models import Cluster, Tool
+from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.core.coverage import DONE, pair_of
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, coverage
 from rules.models import Rule, RuleVersion
@@ -149,9 +149,9 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
     }
 
 
-def cluster_edges(row: ClusterRow, tools: list[Tool]) -> list[dict[str, Any]]:
-    """Every pair of the cluster with the published rules that tell it apart, and those that only name it: open ones
-    first, then by similarity."""
+def cluster_edges(row: ClusterRow, cluster: Cluster, tools: list[Tool]) -> list[dict[str, Any]]:
+    """Every pair of the cluster with why it is one, the published rules that tell it apart, and those that only name
+    it: open ones first, then by what speaks for them."""
     by_id = {tool.pk: tool for tool in tools}
     wanted = RuleVersion.objects.filter(pk__in={*row.coverage.rules, *row.coverage.naming})
     versions = list(wanted.select_related("rule").defer("text", "clauses", "tests"))
@@ -160,13 +160,21 @@ def cluster_edges(row: ClusterRow, tools: list[Tool]) -> list[dict[str, Any]]:
         for reading in newest_readings(versions).defer("said", "pairs", "corrections")
     }
     edges = []
-    for a, b, cosine in row.coverage.cluster.edges:
+    for (a, b, cosine, *more), why in zip(cluster.edges, pair_reasons(cluster), strict=True):
         holding = [one for one in versions if {a, b} <= set(one.tool_ids)]
         telling = [one for one in holding if pair_of(a, b) in apart.get(one.pk, ())]
-        naming = [] if telling else holding
-        ends = {"left": by_id[a], "right": by_id[b], "cosine": cosine}
-        edges.append({**ends, "rules": telling, "naming": naming})
-    return sorted(edges, key=lambda edge: (bool(edge["rules"]), -edge["cosine"], edge["left"].name))
+        edges.append(
+            {
+                "left": by_id[a],
+                "right": by_id[b],
+                "cosine": cosine,
+                "weight": more[0] if more else cosine,
+                "why": why,
+                "rules": telling,
+                "naming": [] if telling else holding,
+            }
+        )
+    return sorted(edges, key=lambda edge: (bool(edge["rules"]), -edge["weight"], edge["left"].name))
 
 
 def clusters_of_rule(page: DomainCoverage, rule: Rule) -> list[tuple[ClusterRow, str, int, int]]:

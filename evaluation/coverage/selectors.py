@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q
 
+from catalog.core.edges import summary
 from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage as core
@@ -82,6 +83,7 @@ class ClusterBook(NamedTuple):
     clusterings: dict[str, Clustering]
     clusters: dict[str, list[ClusterFacts]]
     labels: dict[int, str]
+    whys: dict[int, str]
     home: dict[int, int]
 
 
@@ -103,13 +105,14 @@ def read_clusters(tools: Stamp, clusters: Stamp) -> ClusterBook:
     newest = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
     clusterings = {clustering.domain_id: clustering for clustering in newest}
     owner = {clustering.pk: slug for slug, clustering in clusterings.items()}
-    book = ClusterBook(clusterings, {slug: [] for slug in clusterings}, {}, {})
+    book = ClusterBook(clusterings, {slug: [] for slug in clusterings}, {}, {}, {})
     columns = ("pk", "clustering_id", "tool_ids", "edges", "mean_similarity", "label")
     rows = Cluster.objects.filter(clustering__in=owner).order_by("position", "id").values_list(*columns)
     for pk, clustering, members, edges, similarity, label in rows:
-        pairs = tuple((a, b, cosine) for a, b, cosine in edges)
+        pairs = tuple((a, b, cosine) for a, b, cosine, *_ in edges)
         book.clusters[owner[clustering]].append(ClusterFacts(pk, frozenset(members), pairs, similarity))
         book.labels[pk] = label
+        book.whys[pk] = summary(edge[4] if len(edge) > 4 else {} for edge in edges)
         book.home.update(dict.fromkeys(members, pk))
     return book
 
@@ -219,6 +222,7 @@ class ClusterRow:
     open: int
     mean_similarity: float
     gap_score: float
+    why: str  # its tools are look-alikes, in a line
     tools: list[ToolName]  # by name
     rules: list[RuleName]
     naming: list[RuleName]
@@ -247,7 +251,7 @@ class DomainCoverage:
     title: str
     clustering: int | None  # version; None: the domain has no clusters yet
     clustering_id: int | None
-    tau: float | None
+    tau: float | None  # of a version that was found by cosine alone
     tools: int  # active
     rules: int  # published
     totals: Totals
@@ -280,6 +284,7 @@ class DomainCoverage:
                 {
                     "id": gap.id,
                     "label": gap.label,
+                    "why": gap.why,
                     "state": gap.state,
                     "score": round(gap.gap_score, 3),
                     "uncovered_edges": gap.open,
@@ -343,7 +348,7 @@ def groups_by(definition: Definition) -> QueryGroups:
     clusters: dict[str, list[ClusterFacts]] = {}
     columns = ("pk", "tool_ids", "edges", "mean_similarity", "clustering__domain_id")
     for pk, members, edges, similarity, domain in Cluster.objects.filter(named).values_list(*columns):
-        pairs = tuple((a, b, cosine) for a, b, cosine in edges)
+        pairs = tuple((a, b, cosine) for a, b, cosine, *_ in edges)
         one = ClusterFacts(pk, frozenset(members), pairs, similarity, pk in definition.dismissed)
         clusters.setdefault(domain, []).append(one)
     rows: list[ClusterCoverage] = []
@@ -439,6 +444,7 @@ def _row(
         open=len(found.uncovered),
         mean_similarity=cluster.mean_similarity,
         gap_score=found.gap_score,
+        why=book.whys[cluster.id],
         tools=sorted((tools[tool] for tool in cluster.tools if tool in tools), key=lambda tool: tool.name),
         rules=[names[version] for version in found.rules],
         naming=[names[version] for version in found.naming if version not in found.rules],

@@ -31,7 +31,7 @@ from trace_site.paging import number_of, numbers_of
 
 GAP_COLUMNS = (
     *("cluster", "state", "gap_score", "pairs", "pairs_covered", "pairs_named_only"),
-    *("mean_similarity", "rules", "tools", "reason"),
+    *("mean_similarity", "why", "rules", "tools", "reason"),
 )
 CLUSTERS = Cluster.objects.select_related("clustering__domain", "dismissed_by")
 
@@ -50,6 +50,7 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
         [
             *(row.label, row.state, round(row.gap_score, 3), row.edges, row.covered, row.named),
             round(row.mean_similarity, 3),
+            row.why,
             " ".join(rule.code for rule in row.rules),
             " ".join(tool.name for tool in row.tools),
             row.dismissed_reason,
@@ -112,7 +113,7 @@ def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpRespo
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
         return redirect(pages.clusters_url(domain))
     panel = pages.panel(page, row, number_of(request.GET.get("against", "")))
-    edges = pages.cluster_edges(row, panel["tools"])
+    edges = pages.cluster_edges(row, cluster, panel["tools"])
     context = {**panel, "cluster": cluster, "edges": edges, "formula": pages.SCORE_FORMULA, "form": form}
     return render(request, "coverage/cluster_detail.html", context, status=422 if form.is_bound else 200)
 

@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from catalog.core.clusters import top_k
 from catalog.core.ledger import assign_slots
 from catalog.core.near_duplicates import DuplicateIndex
+from catalog.core.neighbours import top_k
 from catalog.core.tool import embedding_text
 from synthesis.core.filters import FilterContext
 from synthesis.core.keys import sample_seed

@@ -328,7 +328,8 @@ def test_a_new_rule_that_traces_name_changes_what_they_cite(measured, tools):
 def test_clusters_that_the_catalog_finds_anew_make_a_recount_due(measured, tools):
     for tool in tools:
         near = [other.pk for other in tools if other != tool]
-        NeighbourList.objects.create(tool=tool, neighbour_ids=near, scores=[0.9] * 3)
+        known = {"neighbour_ids": near, "scores": [0.9] * 3, "other_ids": near, "other_scores": [0.9] * 3}
+        NeighbourList.objects.create(tool=tool, **known)
     assert not recount.is_due()
-    assert clusters_update(domain="hr", tau=0.5)["hr"]["version"] == 2
+    assert clusters_update(domain="hr")["hr"]["version"] == 2
     assert recount.is_due()

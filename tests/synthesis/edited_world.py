@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 
-from catalog.core.clusters import top_k
+from catalog.core.neighbours import top_k
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (

@@ -48,7 +48,8 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
         return
     done = row.totals
     yield f"{row.domain}: {row.tools:,} tools, {row.rules} published rules"
-    yield f"  clustering v{row.clustering}, tau {row.tau:.2f}"
+    tau = f", cosine at least {row.tau:.2f}" if row.tau else ""
+    yield f"  clustering v{row.clustering}{tau}"
     counts = [f"{state.replace('_', ' ')} {done.states[state]}" for state in STATES if done.states[state]]
     yield f"  {done.done} of {done.clusters} clusters resolved ({'  '.join(counts)})"
     yield f"  {done.edges_covered:,} of {done.edges:,} edges, {done.tools_covered:,} of {done.tools:,} clustered tools"

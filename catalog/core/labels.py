@@ -1,0 +1,90 @@
+"""Names of clusters: what their tools have in common, then what tells them apart.
+
+In: the tools of each cluster of a domain. Out: one label a cluster, no two alike: `capture payment: AcmeCheckout V72 ·
+AcmePayment V68`. A word stands before the colon only when every tool's endpoint has it; `v1` and `v2`, or the words
+that only some of the endpoints have, stand behind it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from catalog.core.operations import VERSION
+from catalog.core.tokens import split_name
+from catalog.core.twins import api_family
+from catalog.core.words import name_words, stem
+
+SHOWN = 3  # of what tells them apart
+LONGEST = 200
+METHOD = frozenset({"get", "post", "put", "patch", "delete"})
+
+
+def cluster_labels(clusters: Sequence[Sequence[str]]) -> list[str]:
+    """In the order given. Labels that would be equal name their APIs too, then a tool that only one of them holds."""
+    found = [_label(tools, False) for tools in clusters]
+    for widen in (
+        lambda tools: _label(tools, True),
+        lambda tools: f"{_label(tools, True)}, with {min(tools)}",
+    ):
+        often = Counter(found)
+        found = [
+            label if often[label] == 1 else widen(tools)[:LONGEST]
+            for label, tools in zip(found, clusters, strict=True)
+        ]
+    return found
+
+
+def _label(tools: Sequence[str], with_apis: bool) -> str:
+    rows = [_stems(split_name(name)[1]) for name in tools]
+    shared = set(rows[0]).intersection(*rows[1:])
+    first = min(range(len(rows)), key=lambda place: (len(rows[place]), tools[place]))
+    common = [word for key, word in rows[first].items() if key in shared]
+    if common and common[0] in METHOD and len(common) > 1 and common[1] in METHOD:
+        common = common[1:]
+    apis = _apis(tools)
+    apart = _listed(apis) if len(apis) > 1 else ""
+    rest = _listed(_rests(rows, shared)) if len(apis) == 1 or not common else ""
+    if not common or set(common) <= METHOD:
+        common = [*common, _listed(_rests(rows, shared), " or ")]
+        rest = ""
+    if with_apis and len(apis) == 1:
+        apart = apis[0]
+    elif with_apis:
+        rest = rest or _listed(_rests(rows, shared))
+    behind = "; ".join(part for part in (rest, apart) if part)
+    return f"{' '.join(common)}: {behind}"[:LONGEST] if behind else " ".join(common)[:LONGEST]
+
+
+def _stems(endpoint: str) -> dict[str, str]:
+    """{stem: word as it is written}, in order; a number of a version counts as a word."""
+    words = name_words(re.sub(r"(?<=[vV][0-9])\.(?=[0-9])", "_", endpoint))
+    return {word if VERSION.fullmatch(word) else stem(word): word for word in words}
+
+
+def _rests(rows: Sequence[dict[str, str]], shared: set[str]) -> list[str]:
+    """What each endpoint says beyond the shared words, the commonest first; nothing is left out as "the rest"."""
+    said = Counter(" ".join(word for key, word in row.items() if key not in shared) for row in rows)
+    return sorted((rest for rest in said if rest), key=lambda rest: (-said[rest], rest))
+
+
+def _apis(tools: Sequence[str]) -> list[str]:
+    """`AcmePay V1, V2`: every API family with its versions."""
+    families: dict[str, list[str]] = {}
+    for api in sorted(
+        {split_name(name)[0] for name in tools}, key=lambda api: (api_family(api)[0], api_family(api)[1] or 0)
+    ):
+        family = api_family(api)[0]
+        families.setdefault(family, []).append(api[len(family) :].lstrip("-_. "))
+    return [_versions(family, [one for one in versions if one]) for family, versions in families.items()]
+
+
+def _versions(family: str, versions: Sequence[str]) -> str:
+    if len(versions) > 2:
+        return f"{family} {versions[0]} to {versions[-1]}"
+    return f"{family} {' and '.join(versions)}".rstrip()
+
+
+def _listed(parts: Iterable[str], mark: str = " · ") -> str:
+    parts = list(parts)
+    more = f"{mark}{len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
+    return mark.join(parts[:SHOWN]) + more
