@@ -1,8 +1,8 @@
 """Where a tool's description sends its reader to another tool: "use X instead", "for a finalized one, void it".
 
-In: tools as described. Out: `Redirect`s, each with the sentence and the words that say so. A tool is named in many ways:
-by its full name, its operation, its title, its path, the name of its API. A name counts only with a cue beside it; what
-is named as a help ("use List Ids to find the id") is none.
+In: tools as described. Out: `Redirect`s, each with the sentence and the words that say so. A tool is named in many
+ways: by its full name, its operation, its title, its path, the name of its API. A name counts only with a cue beside
+it; what is named as a help ("use List Ids to find the id") is none.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from math import log
 
 from catalog.core.mentions import NameFinder
@@ -41,6 +42,7 @@ _METHOD_WORDS = frozenset(concept(word) for word in ("get", "post", "put", "patc
 PARAMETER = re.compile(r"\{[^}]*\}|^(?:[a-z]+(?:[-_ ]?(?:id|uuid|token|reference))|id|v\d+(?:\.\d+)?)$", re.I)
 SENTENCE_END = re.compile(r"[.!?:](?:\s+|$)(?=[^a-z]|$)|;\s|\n+|\s[•·]\s")
 TITLE_LONGEST = 70
+LONGEST, MOST_SENTENCES = 1000, 40  # characters of a sentence, sentences of a description that are read
 BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
@@ -75,11 +77,16 @@ class Described:
 
     @cached_property
     def sentences(self) -> tuple[Span, ...]:
-        """Places in the description."""
+        """Places in the description; what is no prose is cut."""
         ends = [match.end() for match in SENTENCE_END.finditer(self.description)]
         starts = [0, *ends]
         spans = zip(starts, [*ends, len(self.description)], strict=True)
-        return tuple((start, stop) for start, stop in spans if self.description[start:stop].strip())
+        said = (
+            (start, min(stop, start + LONGEST))
+            for start, stop in spans
+            if self.description[start:stop].strip()
+        )
+        return tuple(islice(said, MOST_SENTENCES))
 
     @cached_property
     def title(self) -> str:
@@ -92,8 +99,13 @@ class Described:
 
     @cached_property
     def operation(self) -> tuple[str, ...]:
-        """The concepts of the endpoint, without parameters."""
-        parts = [part for part in re.split(r"[-/]", self.endpoint) if part and not PARAMETER.search(part)]
+        """The concepts of the endpoint; of a method with a path (`post-payments-id`) those of the path, without its
+        parameters."""
+        head, *parts = [part for part in re.split(r"[-/]", self.endpoint) if part]
+        if head.upper() in METHODS and parts:
+            parts = [part for part in parts if not PARAMETER.search(part)]
+        else:
+            parts = [head, *parts]
         return tuple(concept(word) for part in parts for word in name_words(part) if word not in SMALL)
 
     @cached_property
@@ -102,13 +114,19 @@ class Described:
         return frozenset((*self.operation, *concepts(self.title)))
 
     @cached_property
+    def opening(self) -> frozenset[str]:
+        """The concepts of endpoint and first sentences."""
+        stop = self.sentences[min(2, len(self.sentences) - 1)][1] if self.sentences else 0
+        return self.about | frozenset(concepts(self.description[:stop]))
+
+    @cached_property
     def method(self) -> str:
         """What the tool does, as an HTTP method, judged from its words; "" when they do not tell."""
-        for word in (*concepts(self.title)[:1], *self.operation):
-            if word in _VERB:
-                return _VERB[word]
-        first = self.operation[:1]
-        return _VERB.get(first[0], "") if first else ""
+        head = re.match(r"(?:GET|POST|PUT|PATCH|DELETE)(?![a-z])", self.endpoint, re.I)
+        words = (*concepts(self.title)[:1], *self.operation)
+        return next(
+            (_VERB[word] for word in words if word in _VERB), METHODS[head[0].upper()] if head else ""
+        )
 
     @property
     def reads(self) -> bool:
@@ -129,15 +147,16 @@ def concepts(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """`source` says of `other`; `preferred` is the one of the two that its words lead to. Places are in the description
-    of `source`. `condition` are its words that say when, "" where it always holds. `sure`: 0..1, whether the right
-    tool was found and the words mean it.
+    """`source` says of `other`; `preferred` is the one of the two that its words lead to. Places are in the
+    description of `source`. `condition` are its words that say when, "" where it always holds; it `leads` the sentence
+    or follows the name. `sure`: 0..1, whether the right tool was found and the words mean it.
     """
 
     source: str
     other: str
     preferred: str
     condition: str
+    leads: bool
     sentence: Span
     marks: tuple[Span, ...]
     cue: str
@@ -146,36 +165,43 @@ class Redirect:
 
 METHOD = r"(?:GET|POST|PUT|PATCH|DELETE)"
 PATH = re.compile(rf"(?:\b(?P<method>{METHOD})\s+(?:the\s+)?)?(?<![\w/:])(?P<path>/[\w{{}}.:/-]*[\w}}])")
-KINDS = r"(?:endpoint|end point|API|APIs|operation|method|service|request|route|call)s?"
+KINDS = (
+    r"(?:endpoint|end point|API|APIs|operation|(?<!payment )(?<!card )method|service|request|route|call)s?"
+)
 PHRASE = re.compile(
-    rf"\b(?:the|new|our|an?|via)\s+(?:new\s+|newer\s+)?(?P<phrase>(?:(?!the\b|use\b|and\b|or\b|of\b|to\b|this\b|same\b)"
-    rf"[\w'’*-]+\s+){{1,6}}){KINDS}\b"
+    r"\b(?:the|new|our|an?|via)\s+(?:new\s+|newer\s+)?"
+    r"(?P<phrase>(?:(?!(?:the|use|and|or|of|to|this|same)\b)[\w'’*-]+\s+){1,6})"
+    rf"{KINDS}\b"
 )
 API = re.compile(r"\b(?P<api>(?:[A-Z][\w-]*\s+){1,4})API\b")
 VERB_IT = re.compile(r"\b(?P<verb>[a-z]{3,12}) (?:it|them) instead\b")
 QUOTED = re.compile(r"[\"“](?P<title>[^\"”]{4,70})[\"”]")
 
 AWAY = re.compile(
-    r"\b(?:instead of|rather than|over|unlike|distinct from|different from|differs? from|as opposed to|in contrast to"
-    r"|compared (?:to|with)|replaces|supersedes|alternative to|replacement for|differ from)"
+    r"\b(?:instead of|rather than|over|unlike|distinct from|different from|differs? from|as opposed to"
+    r"|in contrast to|compared (?:to|with)|replaces|supersedes|alternative to|replacement for)"
     r"(?:\s+(?:the|a|an|our|using|calling|to|use|call|deprecated|legacy|old|older|previous|single|request|endpoint))*"
     rf"(?:\s+{METHOD})?\s*[\"“(]?\s*$",
     re.I,
 )
 INSTEAD = re.compile(
-    r"\b(?:instead|rather than|prefer(?!red|ence|able)|recommend(?:ed)?|encouraged?|migrate to|replaced by|replaced with"
-    r"|superseded by|in favou?r of|should (?:be )?use|please use)\b",
+    r"\b(?:instead|rather than|prefer(?!red|ence|able)|recommend(?:ed)?|encouraged?|migrate to"
+    r"|replaced (?:by|with)|superseded by|in favou?r of|should (?:be )?use|please use)\b",
     re.I,
 )
 CONDITION = re.compile(
-    r"^[^\w(]*\(?(?:\W*note:?\s*|then\s+|however,?\s*|but\s+)?(?P<when>(?:if|when|whenever|for|to|in case|unless|in order to)\b.+?),?"
+    r"^[^\w(]*\(?(?:\W*note:?\s*|then\s+|however,?\s*|but\s+)?"
+    r"(?P<when>(?:if|when|whenever|for|to|in case|unless|in order to)\b.+?),?"
     r"\s*\b(?:please|you (?:can|should|must|may)|we recommend|then|it is recommended to|use|call|see|refer|do so)\b",
     re.I | re.S,
 )
-PURPOSE = re.compile(r"^\W*(?:endpoint|API|operation|method|request|call)?s?\s*(?:instead\s*)?(?P<when>(?:to|for|if|when)\s+[^.;]+)")
+PURPOSE = re.compile(
+    r"^\W*(?:endpoint|API|operation|method|request|call)?s?\s*(?:instead\s*)?(?P<when>(?:to|for|if|when)\s+[^.;]+)"
+)
 CALL = re.compile(
     r"\b(?:use|using|call|calling|via|with|by|through|see|refer to|migrate to|to|via|make|prefer|choose|implement|and)"
-    rf"(?:\s+(?:the|a|an|our|new|newer|updating \w+|free|following|corresponding|same|either))*(?:\s+{METHOD})?\s*[\"“(]?\s*$",
+    r"(?:\s+(?:the|a|an|our|new|newer|updating \w+|free|following|corresponding|same|either))*"
+    rf"(?:\s+{METHOD})?\s*[\"“(]?\s*$",
     re.I,
 )
 BESIDE = re.compile(r"\b(?:while|whereas|other endpoints)\b", re.I)  # "while other endpoints, such as X, ..."
@@ -183,24 +209,28 @@ INTENT = re.compile(r"^(?:if|when) you (?:want|wish|need|prefer|would like)\b", 
 LIKE = re.compile(r"\b(?:same as|similar to)\b", re.I)
 BUT = re.compile(r"\b(?:but|except|only|without)\b", re.I)
 FETCHES = re.compile(
-    r"^\W*(?:in order )?(?:to|for)\s+(?:a |an |more |further |in-depth |complete |full |the )*(?:get|obtain|retrieve|find|fetch|access"
-    r"|discover|look up|view|see|learn|know|check|determine|generate|reference|explanation|information|details)\b",
+    r"^\W*(?:in order )?(?:to|for)\s+(?:a |an |more |further |in-depth |complete |full |the )*"
+    r"(?:get|obtain|retrieve|find|fetch|access|discover|look up|view|see|learn|know|check|determine|generate"
+    r"|reference|explanation|information|details)\b",
     re.I,
 )
 HELPS = re.compile(
-    r"\b(?:valid|possible|available|the|an?|this|your|returned|response)\s+(?:[\w-]+\s+){0,3}(?:ids?|keys?|tokens?|values?|names?|codes?|webhooks?"
-    r"|credentials?|guid|uuid|list)\b|\b\w+Ids?\b|\bIDs?\b|\bstatus\b|\bexplanation\b|\breference of\b|\bobtain\b|\bpoll\b",
+    r"\b(?:valid|possible|available|the|an?|this|your|returned|response)\s+(?:[\w-]+\s+){0,3}"
+    r"(?:ids?|keys?|tokens?|values?|names?|codes?|webhooks?|credentials?|guid|uuid|list)\b"
+    r"|\b\w+Ids?\b|\bIDs?\b|\b(?:status|explanation|reference of|obtain|poll)\b",
 )
 FIRST = re.compile(r"\bfirst\b|\bmust\b", re.I)
 LOOKS_ALIKE = 0.3
-# (how sure a cue makes it)
+# how sure a cue makes it
 SURE = {"instead": 1.0, "away": 0.95, "condition": 0.75, "like": 0.6, "help": 0.2}
 
 
 class Redirects:
     """The tools of one domain, found by whatever a description calls them."""
 
-    def __init__(self, tools: Iterable[Described], near: Mapping[str, Mapping[str, float]] | None = None) -> None:
+    def __init__(
+        self, tools: Iterable[Described], near: Mapping[str, Mapping[str, float]] | None = None
+    ) -> None:
         self.tools = {tool.name: tool for tool in tools}
         self.near = near or {}
         counts = Counter(word for tool in self.tools.values() for word in tool.about)
@@ -233,6 +263,11 @@ class Redirects:
         """The newest versions."""
         return self._vendors[vendor]
 
+    def named_apis(self, tool: Described) -> set[str]:
+        """The vendor's other APIs that a description names."""
+        found = {api for match in API.finditer(tool.description) for api in self._apis(tool, match[0])}
+        return found - {tool.api}
+
     def of_api(self, api: str) -> Sequence[Described]:
         return [tool for tool in self.apis[api] if not tool.deprecated]
 
@@ -260,7 +295,7 @@ class Redirects:
         mentions = list(self._mentions(source, said))
         for (start, end), other, sure in mentions:
             before, after = said[:start], said[end:]
-            when = ""
+            when, leads = "", False
             if away := AWAY.search(before) or BESIDE.search(before):
                 cue, mark, preferred = "away", away.span(), source.name
                 when = self._purpose(after)
@@ -276,18 +311,38 @@ class Redirects:
                     continue
                 if not instead and not condition:
                     continue
-                when = condition["when"].strip() if condition and condition.end("when") <= start else self._purpose(after)
+                leads = bool(condition and condition.end("when") <= start)
+                when = condition["when"].strip() if condition and leads else self._purpose(after)
                 cue = "instead" if instead else "condition"
                 mark, preferred = (instead or condition).span(), other.name  # type: ignore[union-attr]
-                helps = FETCHES.match(when) and (other.subject & set(concepts(when)) == set() or other.method == "GET" != source.method)
+                helps = FETCHES.match(when) and (
+                    other.subject & set(concepts(when)) == set() or other.method == "GET" != source.method
+                )
                 if cue == "condition":
                     far = source.method != other.method or self.alike(source, other) < LOOKS_ALIKE
                     far &= not (INTENT.match(when) and sure >= 0.9)
-                    if helps or far or HELPS.search(when) or FIRST.search(before) or not when or said[start:end].endswith("API"):
+                    if (
+                        helps
+                        or far
+                        or HELPS.search(when)
+                        or FIRST.search(before)
+                        or not when
+                        or said[start:end].endswith("API")
+                    ):
                         cue = "help"
             place = (at, at + len(said.rstrip()))
             marks = tuple(sorted({(at + mark[0], at + mark[1]), (at + start, at + end)}))
-            yield Redirect(source.name, other.name, preferred, _tidy(when), place, marks, cue, round(SURE[cue] * sure, 3))
+            yield Redirect(
+                source.name,
+                other.name,
+                preferred,
+                _tidy(when),
+                leads,
+                place,
+                marks,
+                cue,
+                round(SURE[cue] * sure, 3),
+            )
 
     def _purpose(self, after: str) -> str:
         found = PURPOSE.match(after)
@@ -304,11 +359,13 @@ class Redirects:
             found.append(((start, end), tool, 1.0))
         for match in PATH.finditer(said):
             tools = self._by_path(source, match["path"], match["method"] or "", said, match.end())
-            found += [(match.span(), *tool) for tool in tools]
+            found += [(match.span(), *tool) for tool in tools or self._by_sense(source, said)]
         for match in QUOTED.finditer(said):
             found += [(match.span("title"), *tool) for tool in self._by_phrase(source, match["title"], said)]
         for match in PHRASE.finditer(said):
-            found += [(match.span("phrase"), *tool) for tool in self._by_phrase(source, match["phrase"], said)]
+            found += [
+                (match.span("phrase"), *tool) for tool in self._by_phrase(source, match["phrase"], said)
+            ]
         for match in API.finditer(said):
             found += [(match.span(), *tool) for tool in self._by_api(source, match["api"])]
         for match in VERB_IT.finditer(said):
@@ -342,16 +399,38 @@ class Redirects:
         """Of tools that are written alike: the tool itself, one of its API, else the one most like it."""
         return min(
             tools,
-            key=lambda tool: (tool is not source, tool.api != source.api, tool.deprecated, -self.alike(source, tool), tool.name),
+            key=lambda tool: (
+                tool is not source,
+                tool.api != source.api,
+                tool.deprecated,
+                -self.alike(source, tool),
+                tool.name,
+            ),
         )
 
-    def _by_path(self, source: Described, path: str, method: str, said: str, end: int) -> list[tuple[Described, float]]:
+    def _by_path(
+        self, source: Described, path: str, method: str, said: str, end: int
+    ) -> list[tuple[Described, float]]:
         words = concepts(path)
         if not words:
             return []
         apis = self._apis(source, said[end : end + 60])
         verb = METHODS.get(method, "")
         return self._best(source, words, verb, apis)
+
+    def _by_sense(self, source: Described, said: str) -> list[tuple[Described, float]]:
+        """For a path that resembles no tool: the one of its API whose opening holds most of what is asked for."""
+        when = CONDITION.match(said)
+        asked = frozenset(concepts(when["when"])) - source.about if when else frozenset()
+        if len(asked) < 2:
+            return []
+        rated = [
+            (round(self.weight(asked & tool.opening) / self.weight(asked), 4), tool.name, tool)
+            for tool in self.apis[source.api]
+            if tool is not source and not tool.deprecated
+        ]
+        share, _, tool = max(rated, default=(0.0, "", source))
+        return [(tool, 0.6)] if share >= 0.4 else []
 
     def _by_phrase(self, source: Described, phrase: str, said: str) -> list[tuple[Described, float]]:
         words = concepts(BRACKETS.sub("", phrase))
@@ -380,7 +459,9 @@ class Redirects:
         words = set(concepts(found["api"])) - {concept(source.vendor)}
         apis = {tool.api: tool for tool in self._vendors[source.vendor]}
         return tuple(
-            api for api, tool in apis.items() if words and words == set(map(concept, name_words(tool.family)[1:]))
+            api
+            for api, tool in apis.items()
+            if words and words == set(map(concept, name_words(tool.family)[1:]))
         )
 
     def _best(
@@ -396,8 +477,10 @@ class Redirects:
                 continue
             operation = frozenset(tool.operation)
             plain = operation - _METHOD_WORDS if not wanted & _METHOD_WORDS else operation
-            if tuple(words) == tool.operation or tuple(words) == tuple(w for w in tool.operation if w in plain):
+            if tuple(words) == tool.operation:
                 fit = 1.0
+            elif tuple(words) == tuple(word for word in tool.operation if word in plain):
+                fit = 0.88
             else:
                 cover = self.weight(wanted & tool.about) / total
                 titled = frozenset(concepts(tool.title))
@@ -405,13 +488,13 @@ class Redirects:
                     self.weight(wanted & part) / (self.weight(wanted | part) or 1)
                     for part in (operation, plain, titled)
                 )
-                fit = cover * (0.45 + 0.5 * exact)
+                fit = cover * (0.42 + 0.45 * exact)
             if verb and tool.method and verb != tool.method:
                 fit *= 0.6
             elif tool.reads == source.reads:
-                fit = min(1.0, fit + 0.04)
+                fit += 0.04
             if tool.api == source.api or apis:
-                fit = min(1.0, fit + 0.05)
+                fit += 0.05
             if tool.deprecated:
                 fit *= 0.8
             if tool is source and fit < 1.0:
@@ -420,7 +503,7 @@ class Redirects:
         if not rated:
             return []
         fit, _, _, tool = max(rated)
-        return [(tool, fit)] if fit >= 0.5 else []
+        return [(tool, min(1.0, fit))] if fit >= 0.5 else []
 
 
 AWAY_ANYWHERE = re.compile(AWAY.pattern.partition(r"(?:\s+(?:the|a|an|our")[0], re.I)

@@ -8,16 +8,17 @@ beside it. Five kinds: `deprecated`, `twin` (versions of one API), `line` (one o
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Any, Literal
 
+from catalog.core.near_duplicates import SetIndex
 from catalog.core.tokens import split_name
 from catalog.core.twins import newest_first, twin_key
-from catalog.core.words import name_words, plain_words
-from rules.core.redirects import Described, Redirect, Redirects, Span
+from catalog.core.words import name_words
+from rules.core.redirects import Described, Redirect, Redirects, Span, concepts
 from rules.core.wording import ALTERNATIVES, SMALL, concept
 
 METHOD = "words-1"  # changes when other suggestions would be made of the same texts
@@ -62,7 +63,7 @@ class Suggestion:
     evidence: tuple[Evidence, ...]
     score: float
     why: str
-    queries: tuple[tuple[str, str], ...] = ()  # (a failing request, the tool it wants)
+    failures: tuple[Failure, ...] = ()
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -70,13 +71,14 @@ class Suggestion:
 
     @property
     def content(self) -> dict[str, Any]:
-        """As a draft of the editor."""
+        """As a draft of the editor. It has no tests: the failing requests may be a benchmark's, and what is a test is
+        learned from."""
         return {
             "target": self.target,
             "confusables": list(self.confusables),
             "text": self.text,
             "clauses": list(self.clauses),
-            "tests": [{"query": query, "tools": [tool]} for query, tool in self.queries],
+            "tests": [],
         }
 
 
@@ -93,12 +95,12 @@ class _Lead:
     when: str = ""
     else_when: str = ""
     never: bool = False  # the confusable is to be used no more
+    said: bool = False  # the vendor says so, of these two
 
 
 # What a tool is for, as the words behind "asked to".
 
-VERBS = frozenset(
-    """get list create delete update retrieve return fetch add remove search read send cancel set view show find submit
+_VERBS = """get list create delete update retrieve fetch add remove search read send cancel set view show find submit
     generate make request start stop end close open confirm complete capture refund void authorize authorise transfer
     assign reassign unassign enable disable activate deactivate verify validate check calculate estimate preview
     download upload export import sync refresh register unregister link unlink attach detach archive restore replace
@@ -106,12 +108,13 @@ VERBS = frozenset(
     deploy mark move merge copy clone schedule invite initiate finalize finalise pay charge redeem adjust reverse
     reauthorize simulate trigger rotate publish subscribe unsubscribe query count batch bulk provide allow reset test
     store save put post patch delete convert describe lookup look withdraw deposit freeze unfreeze block unblock
-    migrate exchange invalidate revoke login log associate disassociate tag untag increase decrease obtain""".split()
-)
+    migrate exchange invalidate revoke login log associate disassociate tag untag increase decrease obtain return"""
+VERBS = frozenset(_VERBS.split())
 THIRD = re.compile(r"^(?:(?P<y>\w+)ies|(?P<es>\w+(?:ss|sh|ch|x|z))es|(?P<s>\w+)s)$")
+THIS = r"this (?:version|endpoint|service|operation|method|request|api)"
 NOISE = re.compile(
-    r"^(?:\W|(?:note|important|deprecated|warning|this (?:endpoint|request|operation|service|method|api) (?:is used to|will|can|allows you to|lets you)"
-    r"|use this (?:endpoint|request|operation|service|method|api) to|use the .{3,60}? (?:endpoint|api|operation) to|allows you to|you can|we)\b[:.]?\s*)+",
+    rf"^(?:\W|(?:note|important|deprecated|warning|{THIS} (?:is used to|will|can|allows you to|lets you)"
+    rf"|use {THIS} to|use the .{{3,60}}? (?:endpoint|api|operation) to|allows you to|you can|we)\b[:.]?\s*)+",
     re.I,
 )
 PURPOSE_LONGEST = 160
@@ -132,7 +135,7 @@ def _verb(word: str) -> str:
 
 
 def purpose(tool: Described, place: Span | None = None) -> str:
-    """"to list the assets of a vault": from the sentence at `place`, else from the first that says what it does."""
+    """ "to list the assets of a vault": from the sentence at `place`, else from the first that says what it does."""
     spans = [place] if place else list(tool.sentences[:3])
     for start, stop in spans:
         said = NOISE.sub("", " ".join(tool.description[start:stop].split())).rstrip(" .:;!")
@@ -164,27 +167,38 @@ def _when(condition: str) -> str:
 
 # Two descriptions that say the same but for one condition.
 
-LIMIT = re.compile(
-    r"\bonly\b|\bset to\b|\bwithout\b|\bwith\b|\bfor\b|\bsingle\b|\ball\b|\bexcept\b|\bnot\b|\binstead\b|\bexcluding\b|\bby\b",
-    re.I,
-)
+LIMIT = re.compile(r"\b(?:only|set to|without|with|for|single|all|except|not|instead|excluding|by)\b", re.I)
 SELF = re.compile(
-    r"\b(?P<not>(?:do not|don['’]t|never) use this (?:endpoint|service|request|operation|method|api|version)\s+(?:if|for|when|with)\b)"
-    r"|\buse this (?:endpoint|service|request|version|operation|method) (?:only )?(?:if|when|for)\b"
-    r"|\bthis (?:version|endpoint|service|operation|method|request)(?: of the \w+)? should (?:only )?be used\b"
-    r"|\bthis (?:version|endpoint|service|operation|method|request)(?: of the \w+)? is (?:only )?(?:for|intended for|meant for|used (?:by|for|when))\b",
+    rf"\b(?P<not>(?:do not|don['’]t|never) use {THIS}\s+(?:if|for|when|with)\b)"
+    rf"|\buse {THIS} (?:only )?(?:if|when|for)\b"
+    rf"|\b{THIS}(?: of the \w+)? should (?:only )?be used\b"
+    rf"|\b{THIS}(?: of the \w+)? is (?:only )?(?:for|intended for|meant for|used (?:by|for|when))\b",
     re.I,
 )
-LEGACY = re.compile(r"\b(?:classic|legacy|older|old) (?:\w+ )?(?:API|integrations?|endpoint|version|service)\b|\(legacy\)", re.I)
+LEGACY = re.compile(
+    r"\b(?:classic|legacy|older|old) (?:\w+ )?(?:API|integrations?|endpoint|version|service)\b|\(legacy\)",
+    re.I,
+)
+DEPRECATED = concept("deprecated")
+LEAST = 0.55  # a contrast of less is left to the eye
+# what a tool does and to how many of them is in its name; a rule is for what the name does not say
+_ACTS = "deletion creation updating display displays begin handle handles"
+ACTS = frozenset(map(concept, {*VERBS, *_ACTS.split()}))
+_PLAIN = """single all list specific given array detail id identifier token unique every one new existing of particular
+    endpoint api page pages paginated return result"""
+PLAIN = SMALL | frozenset(map(concept, _PLAIN.split()))
 CONTRAST = {concept(word): line for line in ALTERNATIVES for word in line.split()}
 WORD = re.compile(r"[^\W_]+(?:['’]\w+)?")
 ALIKE = 0.55  # of the words of two sentences
 COMMON = 40  # tools of one API from which on a word joins nothing
+WORDED = 0.6  # of the words of two opening sentences (Jaccard)
 SIBLINGS = 0.5  # how alike two tools of one API must be to be read beside each other
 
 
 class Suggester:
-    """The suggestions of one domain. `near`: tool -> {neighbour: cosine}; `told`: how many tools are read so far."""
+    """The suggestions of one domain. `near`: tool -> {neighbour: cosine}; `told`: how many tools are read so
+    far, each twice: for what it says, and beside its siblings.
+    """
 
     def __init__(
         self,
@@ -200,22 +214,22 @@ class Suggester:
         self.told = told
         self._found: dict[str, list[Redirect]] = {}
 
-    def suggestions(self) -> list[Suggestion]:
-        """Best first, ties by name. No pair is in two of them."""
+    def suggestions(self, without: Collection[frozenset[str]] = ()) -> list[Suggestion]:
+        """Best first, ties by name. No pair is in two of them; `without` are pairs that need none."""
         leads = [*self._redirected(), *self._deprecated(), *self._selves(), *self._contrasts()]
         leads += [*self._twins(), *self._lines()]
         best: dict[frozenset[str], _Lead] = {}
         for lead in leads:
             pair = frozenset((lead.target, lead.confusable))
-            if len(pair) == 2 and (pair not in best or lead.score > best[pair].score):
+            if len(pair) == 2 and pair not in without and (pair not in best or lead.score > best[pair].score):
                 best[pair] = lead
-        groups: defaultdict[tuple[str, Kind], list[_Lead]] = defaultdict(list)
+        groups: defaultdict[tuple[str, Kind, bool], list[_Lead]] = defaultdict(list)
         for lead in sorted(best.values(), key=lambda one: (-one.score, one.target, one.confusable)):
-            group = groups[(lead.target, lead.kind)]
+            group = groups[(lead.target, lead.kind, lead.said)]
             if len(group) < MOST:
                 group.append(lead)
         found = [self._suggestion(group) for group in groups.values()]
-        return sorted(self._with_failures(found), key=lambda one: (-one.score, one.target, one.kind))
+        return sorted(self._with_failures(found, without), key=lambda one: (-one.score, one.target, one.kind))
 
     # leads by the vendor's words
 
@@ -247,19 +261,34 @@ class Suggester:
         if one.preferred == one.source:
             why = f"{one.source} says how it differs from {one.other}."
             asked = _when(one.condition) if one.condition else f"asked to {purpose(source)}"
-            return _Lead(kind, one.source, one.other, one.sure, why, evidence, asked, f"asked to {purpose(other)}")
+            return _Lead(
+                kind,
+                one.source,
+                one.other,
+                one.sure,
+                why,
+                evidence,
+                asked,
+                f"asked to {purpose(other)}",
+                said=True,
+            )
         why = f"The description of {one.source} sends its reader to {one.other}."
-        legacy = bool(LEGACY.search(source.description) and not one.condition)
-        asked = _when(one.condition) if one.condition else f"asked to {purpose(source)}"
-        rest = "" if legacy or not one.condition else f"asked to {purpose(source)} in any other case"
-        return _Lead(kind, one.other, one.source, one.sure, why, evidence, asked, rest, never=not rest)
+        # what a legacy tool's replacement is good for is no condition
+        condition = one.condition if one.leads or not LEGACY.search(source.description) else ""
+        asked = _when(condition) if condition else f"asked to {purpose(source)}"
+        rest = f"asked to {purpose(source)} in any other case" if condition else ""
+        return _Lead(
+            kind, one.other, one.source, one.sure, why, evidence, asked, rest, never=not rest, said=True
+        )
 
     def _by_api(self, api: str, other: str, times: int) -> Iterator[_Lead]:
         """The API's other tools, where so many of them send to that other API: each to the one most like it."""
         ours = [tool for tool in self.tools.values() if tool.api == api and not tool.deprecated]
         theirs = [tool for tool in self.tools.values() if tool.api == other and not tool.deprecated]
         for tool in ours:
-            if any(self.tools[one.other].api == other and one.cue != "help" for one in self._found[tool.name]):
+            if any(
+                self.tools[one.other].api == other and one.cue != "help" for one in self._found[tool.name]
+            ):
                 continue
             first = max(theirs, key=lambda one: (self.book.alike(tool, one), one.name))
             alike = self.book.alike(tool, first)
@@ -268,11 +297,15 @@ class Suggester:
                 continue
             place = _around(tool, said.span()) if said else tool.sentences[0]
             marks = (said.span(),) if said else ()
-            why = f"{times} other tools of {api} send to {other}; this is the tool there that is most like it."
+            why = (
+                f"{times} other tools of {api} send to {other}; this is the tool there that is most like it."
+            )
             score = (0.55 if said else 0.4) + 0.3 * alike
             when = f"asked to {purpose(tool)} in a newer integration"
             evidence = (Evidence(tool.name, *place, marks), self._opening(first))
-            yield _Lead("line", first.name, tool.name, round(score, 3), why, evidence, when, never=True)
+            yield _Lead(
+                "line", first.name, tool.name, round(score, 3), why, evidence, when, never=True, said=True
+            )
 
     def _deprecated(self) -> Iterator[_Lead]:
         """Every deprecated tool, the newest version of each alone, with the tool to use instead."""
@@ -286,28 +319,37 @@ class Suggester:
             told = [one for one in self._found.get(tool.name, ()) if not self.tools[one.other].deprecated]
             best = max(told, key=lambda one: (one.sure, one.other), default=None)
             heir, sure = self._heir(tool)
-            if best is not None and best.cue != "help":
+            if best is not None and best.cue != "help" and (best.sure >= 0.95 or sure < 0.7):
                 heir, sure = self.tools[best.other], max(best.sure, 0.7)
             if heir is None or sure < 0.5:
                 continue
-            evidence = [Evidence(tool.name, *best.sentence, best.marks)] if best and best.other == heir.name else []
+            evidence = (
+                [Evidence(tool.name, *best.sentence, best.marks)] if best and best.other == heir.name else []
+            )
             if not evidence:
                 said = re.search(r"deprecat\w*|no longer \w+|legacy", tool.description, re.I)
                 place = _around(tool, said.span()) if said else tool.sentences[0]
                 evidence = [Evidence(tool.name, *place, (said.span(),) if said else ()), self._opening(heir)]
             why = f"{tool.name} is deprecated."
             when = f"asked to {purpose(heir)}"
-            yield _Lead("deprecated", heir.name, tool.name, round(sure, 3), why, tuple(evidence), when, never=True)
+            yield _Lead(
+                "deprecated", heir.name, tool.name, round(sure, 3), why, tuple(evidence), when, never=True
+            )
 
     def _heir(self, tool: Described) -> tuple[Described | None, float]:
         """The vendor's tool in use that is most like a deprecated one, and how surely it is the one."""
+        named = self.book.named_apis(tool)
+        operation = tuple(word for word in tool.operation if word != DEPRECATED)
         rated = []
         for other in self.book.of_vendor(tool.vendor):
             if other.deprecated or other is tool or not other.about & tool.about:
                 continue
             kin = 0.12 * (other.family == tool.family) + 0.06 * (other.method == tool.method)
-            older = 0.1 * (other.family == tool.family and other.version > tool.version)
-            rated.append((round(0.75 * self.book.alike(tool, other) + kin + older, 4), other.name))
+            kin += 0.12 * (other.family == tool.family and other.version > tool.version) + 0.25 * (
+                other.api in named
+            )
+            kin += 0.3 * (other.operation == operation)
+            rated.append((round(0.7 * self.book.alike(tool, other) + kin, 4), other.name))
         if not rated:
             return None, 0.0
         sure, name = max(rated)
@@ -316,21 +358,43 @@ class Suggester:
     def _selves(self) -> Iterator[_Lead]:
         """Tools that say when they are meant, with the tool of their API that is most like them."""
         for tool in self.tools.values():
-            if tool.deprecated or not self.book.is_newest(tool) or not (said := SELF.search(tool.description)):
+            if (
+                tool.deprecated
+                or not self.book.is_newest(tool)
+                or not (said := SELF.search(tool.description))
+            ):
                 continue
-            alike = [(self.book.alike(tool, other), other.name) for other in self.book.of_api(tool.api) if other is not tool]
+            alike = [
+                (self.book.alike(tool, other), other.name)
+                for other in self.book.of_api(tool.api)
+                if other is not tool
+            ]
             alike = [one for one in alike if one[0] >= SIBLINGS and self.tools[one[1]].method == tool.method]
             if not alike:
                 continue
             share, name = max(alike)
             place = _around(tool, said.span())
             target, other = (name, tool.name) if said["not"] else (tool.name, name)
-            when = "" if said["not"] else f"asked to {purpose(tool)}: {_plain(tool, place)}"
+            if re.search(r"\b(?:if|when|for|with|by)$", said[0], re.I):
+                behind = _plain(tool, (said.end(), place[1]))
+                when = f"it is for {behind}" if said[0].lower().endswith(("for", "with", "by")) else behind
+            else:
+                when = _when(re.sub(r"\W*\bthen\W*$", "", _plain(tool, (place[0], said.start()))))
+            when = when or f"asked to {purpose(self.tools[target])}"
             other_when = f"asked to {purpose(self.tools[other])}"
-            when = when or f"{_plain(tool, (said.end('not'), place[1]))}"
             evidence = (Evidence(tool.name, *place, (said.span(),)), self._opening(self.tools[name]))
             why = f"{tool.name} says when it is meant; {name} is most like it."
-            yield _Lead("condition", target, other, round(0.4 + 0.35 * share, 3), why, evidence, when, other_when)
+            yield _Lead(
+                "condition",
+                target,
+                other,
+                round(0.4 + 0.35 * share, 3),
+                why,
+                evidence,
+                when,
+                other_when,
+                said=True,
+            )
 
     # leads by what differs
 
@@ -341,7 +405,9 @@ class Suggester:
 
     def _siblings(self) -> Iterator[tuple[Described, Described]]:
         """Pairs of one API, newest versions, that do the same kind of thing to nearly the same thing."""
+        done = len(self.tools)
         for tools in self.book.apis.values():
+            self.told(done := done + len(tools))
             use = [tool for tool in tools if not tool.deprecated and self.book.is_newest(tool)]
             holders: defaultdict[str, list[Described]] = defaultdict(list)
             for tool in use:
@@ -358,24 +424,46 @@ class Suggester:
                     for other in near
                     if self.tools[other].api == tool.api and not self.tools[other].deprecated
                 }
-            for a, b in sorted({(min(pair), max(pair)) for pair in pairs}):
+            worded = self._worded_alike(use)
+            for a, b in sorted({(min(pair), max(pair)) for pair in pairs | worded}):
                 left, right = self.tools[a], self.tools[b]
-                if left.method == right.method and self.book.alike(left, right) >= SIBLINGS:
+                near_enough = (a, b) in worded or self.book.alike(left, right) >= SIBLINGS
+                if left.method == right.method and near_enough:
                     yield left, right
 
+    def _worded_alike(self, tools: Sequence[Described]) -> set[tuple[str, str]]:
+        """Pairs with an opening sentence in nearly the same words."""
+        said: dict[tuple[str, Span], frozenset[str]] = {}
+        for tool in tools:
+            for span in tool.sentences[:3]:
+                words = frozenset(concepts(tool.description[slice(*span)]))
+                if len(words) >= 4:
+                    said[tool.name, span] = words
+        index = SetIndex(said.items(), WORDED)
+        pairs = ((name, other) for (name, _), words in said.items() for (other, _), _ in index.find(words))
+        return {(name, other) for name, other in pairs if name < other}
+
     def _contrast(self, left: Described, right: Described) -> _Lead | None:
-        best: tuple[float, Span, Span, list[Span], list[Span], bool, bool] | None = None
-        for one in left.sentences[:3]:
-            for two in right.sentences[:3]:
-                found = _difference(left.description, one, right.description, two)
-                if found and (best is None or found[0] > best[0]):
-                    best = (found[0], one, two, *found[1:])
+        best: tuple[float, Span, Span, _Difference] | None = None
+        names = f"{left.endpoint} {right.endpoint}".casefold()
+        for one in left.sentences[:2]:
+            for two in right.sentences[:2]:
+                found = _difference(left, one, right, two)
+                if found is None:
+                    continue
+                # a word that the names show tells the two apart without a rule
+                hidden = not any(word in names for word in found.telling)
+                score = 0.15 * hidden + 0.25 * found.turns + 0.1 * (hidden and found.turns)
+                score += 0.1 * found.limits + 0.2 * found.ratio
+                if (hidden or found.turns) and (best is None or score > best[0]):
+                    best = (score, one, two, found)
         if best is None:
             return None
-        ratio, one, two, mine, theirs, turns, limits = best
-        score = 0.1 + 0.25 * turns + 0.15 * limits + 0.1 * ratio + 0.15 * self.book.alike(left, right)
-        only = re.compile(r"\bonly\b|\bset to\b|\bsingle\b", re.I)
-        score += 0.1 * bool(only.search(left.description[slice(*one)]) or only.search(right.description[slice(*two)]))
+        score, one, two, found = best
+        mine, theirs = found.ours, found.theirs
+        score += 0.1 + 0.15 * self.book.alike(left, right)
+        if score < LEAST:
+            return None
         first, second = (left, one, mine), (right, two, theirs)
         if len(right.description) > len(left.description):
             first, second = second, first
@@ -454,8 +542,16 @@ class Suggester:
             say(when, first.target)
         never = [lead.confusable for lead in leads if lead.never]
         if never:
-            gone = " is deprecated: do not use it." if first.kind == "deprecated" else " is not the one to use for this."
-            many = " are deprecated: do not use them." if first.kind == "deprecated" else " are not the ones to use for this."
+            gone = (
+                " is deprecated: do not use it."
+                if first.kind == "deprecated"
+                else " is not the one to use for this."
+            )
+            many = (
+                " are deprecated: do not use them."
+                if first.kind == "deprecated"
+                else " are not the ones to use for this."
+            )
             said.append(f"{_listed(never)}{gone if len(never) == 1 else many}")
         for lead in leads:
             if not lead.never:
@@ -466,48 +562,46 @@ class Suggester:
             first.kind, first.target, names, " ".join(said), tuple(clauses), evidence, first.score, first.why
         )
 
-    def _with_failures(self, found: Sequence[Suggestion]) -> Iterator[Suggestion]:
+    def _with_failures(
+        self, found: Sequence[Suggestion], without: Collection[frozenset[str]]
+    ) -> Iterator[Suggestion]:
         """Failing requests beside the suggestion on their pair; a suggestion of their own where there is none."""
-        holding = {frozenset((one.target, name)): n for n, one in enumerate(found) for name in one.confusables}
+        holding = {
+            frozenset((one.target, name)): n for n, one in enumerate(found) for name in one.confusables
+        }
         joined: defaultdict[int, list[Failure]] = defaultdict(list)
         alone: defaultdict[str, list[Failure]] = defaultdict(list)
         for failure in self.failures:
-            if not {failure.wanted, failure.chosen} <= self.tools.keys() or failure.wanted == failure.chosen:
-                continue
             pair = frozenset((failure.wanted, failure.chosen))
+            if len(pair) < 2 or pair in without or not pair <= self.tools.keys() or not failure.queries:
+                continue
             if pair in holding:
                 joined[holding[pair]].append(failure)
             else:
                 alone[failure.wanted].append(failure)
         for number, one in enumerate(found):
-            queries = [(query, failure.wanted) for failure in joined[number] for query in failure.queries]
-            if queries:
-                why = f"{one.why} {_times(len(queries))} went wrong between them."
-                one = replace(one, queries=tuple(queries), score=round(min(1.0, one.score + 0.3), 3), why=why)
+            if failures := joined[number]:
+                why = f"{one.why} {_times(failures)} went wrong between them."
+                score = round(min(1.0, one.score + 0.3), 3)
+                one = replace(one, failures=tuple(failures), score=score, why=why)
             yield one
-        for wanted, failures in alone.items():
-            failures = sorted(failures, key=lambda failure: (-len(failure.queries), failure.chosen))[:MOST]
-            asked = f"asked to {purpose(self.tools[wanted])}"
-            count = sum(len(failure.queries) for failure in failures)
+        for missed in alone.values():
+            most = sorted(missed, key=lambda failure: (-len(failure.queries), failure.chosen))[:MOST]
+            count = sum(len(failure.queries) for failure in most)
             score = round(min(0.95, 0.5 + 0.08 * count), 3)
-            leads = [
-                _Lead(
-                    "failures",
-                    wanted,
-                    failure.chosen,
-                    score,
-                    f"{_times(count)} went wrong: the model chose another tool.",
-                    (self._opening(self.tools[wanted]), self._opening(self.tools[failure.chosen])),
-                    asked,
-                    f"asked to {purpose(self.tools[failure.chosen])}",
-                )
-                for failure in failures
-            ]
-            queries = tuple((query, wanted) for failure in failures for query in failure.queries)
-            yield replace(self._suggestion(leads), queries=queries)
+            why = f"{_times(most)} went wrong: the model chose another tool."
+            leads = [self._missed(failure, score, why) for failure in most]
+            yield replace(self._suggestion(leads), failures=tuple(most))
+
+    def _missed(self, failure: Failure, score: float, why: str) -> _Lead:
+        wanted, chosen = self.tools[failure.wanted], self.tools[failure.chosen]
+        evidence = (self._opening(wanted), self._opening(chosen))
+        asked = [f"asked to {purpose(tool)}" for tool in (wanted, chosen)]
+        return _Lead("failures", failure.wanted, failure.chosen, score, why, evidence, *asked)
 
 
-def _times(count: int) -> str:
+def _times(failures: Iterable[Failure]) -> str:
+    count = sum(len(failure.queries) for failure in failures)
     return f"{count} request{'s' if count > 1 else ''}"
 
 
@@ -542,36 +636,57 @@ def _versioned(endpoint: str) -> tuple[str, int]:
     return endpoint[: found.start()], int(found[1]) * 10 + int(found[2] or 0)
 
 
-def _difference(
-    left: str, one: Span, right: str, two: Span
-) -> tuple[float, list[Span], list[Span], bool, bool] | None:
-    """How two sentences differ: (share of words in common, places of the other words in each, whether these exclude
-    each other, whether they limit); None when they are one, or too far apart.
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """How two sentences differ. `ratio`: share of words in common; `ours`, `theirs`: the places of the other words;
+    `telling`: what these say; `turns`: they exclude each other; `limits`: a word that narrows stands among them.
     """
-    ours = [(match.start() + one[0], match.end() + one[0], match[0]) for match in WORD.finditer(left[slice(*one)])]
-    theirs = [(match.start() + two[0], match.end() + two[0], match[0]) for match in WORD.finditer(right[slice(*two)])]
-    if min(len(ours), len(theirs)) < 3:
+
+    ratio: float
+    ours: list[Span]
+    theirs: list[Span]
+    telling: frozenset[str]
+    turns: bool
+    limits: bool
+
+
+def _difference(one_tool: Described, one: Span, other: Described, two: Span) -> _Difference | None:
+    """None when the sentences are one, are too far apart, speak of something else than the tools, or differ only in
+    what is done, or to how many.
+    """
+    left, right = one_tool.description, other.description
+    ours = [
+        (match.start() + one[0], match.end() + one[0], match[0]) for match in WORD.finditer(left[slice(*one)])
+    ]
+    theirs = [
+        (match.start() + two[0], match.end() + two[0], match[0])
+        for match in WORD.finditer(right[slice(*two)])
+    ]
+    if min(len(ours), len(theirs)) < 4:
         return None
     a, b = ([concept(word.casefold()) for _, _, word in side] for side in (ours, theirs))
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     if matcher.quick_ratio() < ALIKE or (ratio := matcher.ratio()) < ALIKE:
         return None
-    mine: list[Span] = []
-    others: list[Span] = []
-    words: tuple[set[str], set[str]] = (set(), set())
-    for kind, i, j, k, l in matcher.get_opcodes():
-        if kind == "equal":
-            continue
-        if j > i:
-            mine.append((ours[i][0], ours[j - 1][1]))
-            words[0].update(a[i:j])
-        if l > k:
-            others.append((theirs[k][0], theirs[l - 1][1]))
-            words[1].update(b[k:l])
-    telling = [{word for word in side if word not in SMALL} for side in words]
-    telling = [telling[0] - telling[1], telling[1] - telling[0]]
-    if not telling[0] | telling[1]:
+    about = one_tool.about | other.about
+    if not (about - ACTS - PLAIN) & set(a) & set(b):
         return None
-    turns = any(CONTRAST.get(x, x) == CONTRAST.get(y, y) for x in telling[0] for y in telling[1])
-    said = " ".join(left[start:stop] for start, stop in mine) + " " + " ".join(right[start:stop] for start, stop in others)
-    return ratio, mine, others, turns, bool(LIMIT.search(said))
+    changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
+    mine = [(ours[i][0], ours[j - 1][1]) for _, i, j, _, _ in changes if j > i]
+    others = [(theirs[k][0], theirs[m - 1][1]) for _, _, _, k, m in changes if m > k]
+    words = [
+        {word for _, i, j, _, _ in changes for word in a[i:j]},
+        {word for *_, k, m in changes for word in b[k:m]},
+    ]
+    telling = [{word for word in side if word not in PLAIN} for side in words]
+    if words[0] & ACTS or words[1] & ACTS or not telling[0] | telling[1]:
+        return None
+    turns = any(
+        word in CONTRAST and CONTRAST[word] == CONTRAST.get(other)
+        for word in telling[0] - telling[1]
+        for other in telling[1] - telling[0]
+    )
+    said = " ".join([left[slice(*place)] for place in mine] + [right[slice(*place)] for place in others])
+    return _Difference(
+        ratio, mine, others, frozenset(telling[0] ^ telling[1]), turns, bool(LIMIT.search(said))
+    )

@@ -30,7 +30,7 @@ from synthesis.core.queries import (
     trace_request,
 )
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.prompts import FIELDS, prompt_hash, source
+from synthesis.llm.prompts import prompt_hash, source
 from synthesis.llm.writers import Call, endpoints, judge_call, query_call, trace_call
 from synthesis.models import PromptVersion, Sample
 from synthesis.offline.writer import offline_writers
@@ -221,7 +221,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
 
 
 def _check(chosen: Chosen) -> None:
-    if chosen.prompt not in FIELDS:
+    if chosen.prompt not in PURPOSE:
         raise TraceError(f"there is no prompt '{chosen.prompt[:40]}'.", code="not_found", where="prompt")
     if bool(chosen.rule) == bool(chosen.tool):
         raise TraceError("choose a rule or a tool.", code="bad_input", where="rule")
