@@ -355,7 +355,7 @@ class Redirects:
         found: list[tuple[Span, Described, float]] = []
         finder, holders = self._finder(source.vendor)
         for start, end, written in finder.find(said):
-            tool = self._closest(source, holders[written])
+            tool = self._closest(source, holders[written], written)
             found.append(((start, end), tool, 1.0))
         for match in PATH.finditer(said):
             tools = self._by_path(source, match["path"], match["method"] or "", said, match.end())
@@ -363,9 +363,8 @@ class Redirects:
         for match in QUOTED.finditer(said):
             found += [(match.span("title"), *tool) for tool in self._by_phrase(source, match["title"], said)]
         for match in PHRASE.finditer(said):
-            found += [
-                (match.span("phrase"), *tool) for tool in self._by_phrase(source, match["phrase"], said)
-            ]
+            place = (match.start("phrase"), match.start("phrase") + len(match["phrase"].rstrip()))
+            found += [(place, *tool) for tool in self._by_phrase(source, match["phrase"], said)]
         for match in API.finditer(said):
             found += [(match.span(), *tool) for tool in self._by_api(source, match["api"])]
         for match in VERB_IT.finditer(said):
@@ -395,11 +394,12 @@ class Redirects:
             self._finders[vendor] = (NameFinder(holders), dict(holders))
         return self._finders[vendor]
 
-    def _closest(self, source: Described, tools: Sequence[Described]) -> Described:
-        """Of tools that are written alike: the tool itself, one of its API, else the one most like it."""
+    def _closest(self, source: Described, tools: Sequence[Described], written: str) -> Described:
+        """Of tools that are written alike: whole, the tool itself, one of its API, else the one most like it."""
         return min(
             tools,
             key=lambda tool: (
+                written not in (tool.name, tool.endpoint, tool.title),
                 tool is not source,
                 tool.api != source.api,
                 tool.deprecated,
