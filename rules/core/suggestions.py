@@ -97,6 +97,10 @@ class _Lead:
     never: bool = False  # the confusable is to be used no more
     said: bool = False  # the vendor says so, of these two
 
+    def clashes(self, other: "_Lead") -> bool:
+        """Whether the look-alikes of both would be right in one case."""
+        return not self.never and not other.never and self.else_when == other.else_when
+
 
 # What a tool is for, as the words behind "asked to".
 
@@ -223,12 +227,17 @@ class Suggester:
             pair = frozenset((lead.target, lead.confusable))
             if len(pair) == 2 and pair not in without and (pair not in best or lead.score > best[pair].score):
                 best[pair] = lead
-        groups: defaultdict[tuple[str, Kind, bool], list[_Lead]] = defaultdict(list)
+        groups: defaultdict[tuple[str, Kind, bool], list[list[_Lead]]] = defaultdict(list)
         for lead in sorted(best.values(), key=lambda one: (-one.score, one.target, one.confusable)):
-            group = groups[(lead.target, lead.kind, lead.said)]
-            if len(group) < MOST:
+            joined = groups[(lead.target, lead.kind, lead.said)]
+            # one rule leads to one tool in one case: what is told in the same words stands apart
+            fits = (group for group in joined if len(group) < MOST and not any(map(lead.clashes, group)))
+            group = next(fits, None)
+            if group is None:
+                joined.append([lead])
+            else:
                 group.append(lead)
-        found = [self._suggestion(group) for group in groups.values()]
+        found = [self._suggestion(group) for joined in groups.values() for group in joined]
         return sorted(self._with_failures(found, without), key=lambda one: (-one.score, one.target, one.kind))
 
     # leads by the vendor's words
