@@ -18,16 +18,17 @@ from rules.core.draft import content_of, fill_draft
 from rules.models import RuleSuggestion
 from rules.suggestions.services import Worded
 from synthesis.core.queries import ToolText
-from synthesis.llm.ledger import DatabaseLedger, patiently, read_budget, spent
+from synthesis.llm.ledger import DatabaseLedger, read_budget, spent
 from synthesis.llm.prompts import prompt_hash, prompt_tool, render
 from synthesis.llm.writers import TEXT, endpoints
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import FATAL, Budget, Client
+from trace_site.lib.llm import FATAL, Budget, Client, Endpoint
 
 PROMPT = "suggest_rule"
 MAX_TOKENS = 1500
+AT_ONCE = 32  # questions asked together; progress is told between
 LONGEST_QUOTE = 400
 
 
@@ -37,65 +38,51 @@ def worded(
     limits: Mapping[str, Any],
     progress: Callable[[int], None],
 ) -> list[Worded]:
-    """One for each row, in order. Raises TraceError for what would fail alike for all: no endpoint, an empty budget."""
-    endpoint = endpoints()["generator"]
-    most = read_budget(limits)
+    """One for each row, in order. Raises TraceError for what would fail alike for all: no endpoint, no budget at all.
+
+    What is beyond the budget is refused one by one: what was paid for is kept.
+    """
+    endpoint, most = endpoints()["generator"], read_budget(limits)
     if not rows:
-        asyncio.run(_close(Client(endpoint)))  # says what is not configured
+        asyncio.run(_asked(endpoint, None, Budget(), []))  # says what is not configured
         return []
     tools = tools_by_name(sorted({name for row in rows for name in _named(row)}))
     texts = {
         name: ToolText(name, tool.description, tuple(tool.permissions), tool.deprecated)
         for name, tool in tools.items()
     }
-    budget = Budget(**most, spent=spent(job)) if most and job else Budget(**most)
+    writer, found = f"llm:{endpoint.model}"[:120], list[Worded]()
+    for start in range(0, len(rows), AT_ONCE):
+        progress(start)
+        some = rows[start : start + AT_ONCE]
+        budget = Budget(**most, spent=spent(job) if job else None)
+        questions = [_question(row, texts) for row in some]
+        answers = asyncio.run(_asked(endpoint, job, budget, questions))
+        found += [_checked(row, answer, texts, writer) for row, answer in zip(some, answers, strict=True)]
+    progress(len(rows))
+    return found
+
+
+async def _asked(
+    endpoint: Endpoint, job: Job | None, budget: Budget, questions: Sequence[dict[str, Any]]
+) -> list[dict[str, Any] | TraceError]:
+    """The answers, or why there is none. What fails alike for all is raised, but for a budget that is used up."""
     ledger = DatabaseLedger(job)
+    client = Client(endpoint, ledger=ledger, budget=budget)
 
-    async def run() -> list[dict[str, Any] | TraceError]:
-        client = Client(endpoint, ledger=ledger, budget=budget)
-        room = asyncio.Semaphore(endpoint.concurrency)
-        done = 0
-
-        async def ask(row: RuleSuggestion) -> dict[str, Any] | TraceError:
-            nonlocal done
-            async with room:
-                try:
-                    return (await client.ask(**_question(row, texts))).data
-                except TraceError as error:
-                    if error.code in FATAL:
-                        raise
-                    return error
-                finally:
-                    done += 1
-
+    async def ask(question: dict[str, Any]) -> dict[str, Any] | TraceError:
         try:
-            asking = [asyncio.create_task(ask(row)) for row in rows]
-            while pending := [task for task in asking if not task.done()]:
-                await asyncio.wait(pending, timeout=1.0, return_when=asyncio.FIRST_EXCEPTION)
-                await asyncio.to_thread(patiently, lambda: progress(done))
-                for task in asking:
-                    if task.done() and task.exception() is not None and task.exception().code != "llm_budget":  # type: ignore[union-attr]
-                        task.result()
-            return [_outcome(task) for task in asking]
-        finally:
-            await client.close()
+            return (await client.ask(**question)).data
+        except TraceError as error:
+            if error.code in FATAL and error.code != "llm_budget":
+                raise
+            return error
 
     try:
-        answers = asyncio.run(run())
+        return await asyncio.gather(*map(ask, questions))
     finally:
+        await client.close()
         ledger.close()
-    writer = f"llm:{endpoint.model}"[:120]
-    return [_checked(row, answer, texts, writer) for row, answer in zip(rows, answers, strict=True)]
-
-
-async def _close(client: Client) -> None:
-    await client.close()
-
-
-def _outcome(task: "asyncio.Task[dict[str, Any] | TraceError]") -> dict[str, Any] | TraceError:
-    """What is beyond the budget is refused one by one: what was paid for is kept."""
-    error = task.exception()
-    return error if isinstance(error, TraceError) else task.result()
 
 
 def _named(row: RuleSuggestion) -> list[str]:
