@@ -259,9 +259,9 @@ class Suggester:
                 if one.preferred == one.other and one.cue == "instead":
                     sent[source.api, other.api] += source.api != other.api
                 yield self._lead(one)
-        for (api, other), times in sent.items():
+        for (api, newer), times in sent.items():
             if times >= 2:
-                yield from self._by_api(api, other, times)
+                yield from self._by_api(api, newer, times)
 
     def _lead(self, one: Redirect) -> _Lead:
         source, other = self.tools[one.source], self.tools[one.other]
@@ -478,8 +478,10 @@ class Suggester:
             first, second = second, first
         evidence = tuple(Evidence(tool.name, *place, tuple(marks)) for tool, place, marks in (first, second))
         why = "Their descriptions say the same but for the marked words."
-        asked = [f"asked to {purpose(tool, place)}" for tool, place, _ in (first, second)]
-        return _Lead("condition", first[0].name, second[0].name, round(score, 3), why, evidence, *asked)
+        asked, otherwise = (f"asked to {purpose(tool, place)}" for tool, place, _ in (first, second))
+        return _Lead(
+            "condition", first[0].name, second[0].name, round(score, 3), why, evidence, asked, otherwise
+        )
 
     def _twins(self) -> Iterator[_Lead]:
         groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -524,9 +526,11 @@ class Suggester:
             first, *others = sorted(families.values(), key=lambda one: (len(one.family), one.name))
             for other in others[:MOST]:
                 why = f"The same operation in {len(families)} products of one vendor."
-                asked = [f"asked to {purpose(tool)} in {_product(tool)}" for tool in (first, other)]
+                asked, otherwise = (
+                    f"asked to {purpose(tool)} in {_product(tool)}" for tool in (first, other)
+                )
                 evidence = (self._opening(first), self._opening(other))
-                yield _Lead("line", first.name, other.name, 0.3, why, evidence, *asked)
+                yield _Lead("line", first.name, other.name, 0.3, why, evidence, asked, otherwise)
 
     # from leads to suggestions
 
@@ -605,8 +609,8 @@ class Suggester:
     def _missed(self, failure: Failure, score: float, why: str) -> _Lead:
         wanted, chosen = self.tools[failure.wanted], self.tools[failure.chosen]
         evidence = (self._opening(wanted), self._opening(chosen))
-        asked = [f"asked to {purpose(tool)}" for tool in (wanted, chosen)]
-        return _Lead("failures", failure.wanted, failure.chosen, score, why, evidence, *asked)
+        asked, otherwise = (f"asked to {purpose(tool)}" for tool in (wanted, chosen))
+        return _Lead("failures", failure.wanted, failure.chosen, score, why, evidence, asked, otherwise)
 
 
 def _times(failures: Iterable[Failure]) -> str:

@@ -19,8 +19,9 @@ from rules.models import RuleSuggestion
 from rules.suggestions.services import Worded
 from synthesis.core.queries import ToolText
 from synthesis.llm.ledger import DatabaseLedger, read_budget, spent
-from synthesis.llm.prompts import prompt_hash, prompt_tool, render
-from synthesis.llm.writers import TEXT, endpoints
+from synthesis.llm.prompts import prompt_hash, prompt_tool, render, source
+from synthesis.llm.writers import TEXT, Call, endpoints
+from synthesis.models import PromptVersion
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -28,6 +29,7 @@ from trace_site.lib.llm import FATAL, Budget, Client, Endpoint
 
 PROMPT = "suggest_rule"
 MAX_TOKENS = 1500
+MOST_FAILURES = 10  # failing requests that are shown
 AT_ONCE = 32  # questions asked together; progress is told between
 LONGEST_QUOTE = 400
 
@@ -46,17 +48,15 @@ def worded(
     if not rows:
         asyncio.run(_asked(endpoint, None, Budget(), []))  # says what is not configured
         return []
-    tools = tools_by_name(sorted({name for row in rows for name in _named(row)}))
-    texts = {
-        name: ToolText(name, tool.description, tuple(tool.permissions), tool.deprecated)
-        for name, tool in tools.items()
-    }
+    texts = _texts(rows)
+    known = PromptVersion(hash=prompt_hash(PROMPT), name=PROMPT, source=source(PROMPT))
+    PromptVersion.objects.bulk_create([known], ignore_conflicts=True)
     writer, found = f"llm:{endpoint.model}"[:120], list[Worded]()
     for start in range(0, len(rows), AT_ONCE):
         progress(start)
         some = rows[start : start + AT_ONCE]
-        budget = Budget(**most, spent=spent(job) if job else None)
-        questions = [_question(row, texts) for row in some]
+        budget = Budget(**most, spent=spent(job) if job else None)  # type: ignore[arg-type]
+        questions = [suggestion_call(row, texts).arguments() for row in some]
         answers = asyncio.run(_asked(endpoint, job, budget, questions))
         found += [_checked(row, answer, texts, writer) for row, answer in zip(some, answers, strict=True)]
     progress(len(rows))
@@ -89,26 +89,28 @@ def _named(row: RuleSuggestion) -> list[str]:
     return [row.content["target"], *row.content["confusables"]]
 
 
-def _question(row: RuleSuggestion, texts: Mapping[str, ToolText]) -> dict[str, Any]:
-    names = [name for name in _named(row) if name in texts]
-    shown = _shown(row)
+def suggestion_call(row: RuleSuggestion, texts: Mapping[str, ToolText] | None = None) -> Call:
+    """What is asked about a suggestion."""
+    known = texts if texts is not None else _texts([row])
+    names = [name for name in _named(row) if name in known]
     text = render(
         PROMPT,
-        id=shown,
-        tools=[prompt_tool(texts[name]) for name in names],
+        id=_shown(row),
+        tools=[prompt_tool(known[name]) for name in names],
         target=row.content["target"],
         confusables=row.content["confusables"],
         why=row.why,
         draft=row.content["text"],
-        failures=row.failures[:10],
+        failures=row.failures[:MOST_FAILURES],
     )
+    return Call(PROMPT, text, schema(names), 0.0, MAX_TOKENS)
+
+
+def _texts(rows: Sequence[RuleSuggestion]) -> dict[str, ToolText]:
+    tools = tools_by_name(sorted({name for row in rows for name in _named(row)}))
     return {
-        "messages": [{"role": "user", "content": text}],
-        "schema": schema(names),
-        "purpose": PROMPT,
-        "temperature": 0.0,
-        "max_tokens": MAX_TOKENS,
-        "prompt_hash": prompt_hash(PROMPT),
+        name: ToolText(name, tool.description, tuple(tool.permissions), tool.deprecated)
+        for name, tool in tools.items()
     }
 
 

@@ -118,7 +118,8 @@ def test_a_budget_that_is_used_up_ends_the_asking_and_keeps_what_was_paid_for(ll
         make_tool(f"Bank{number}V1/createRefund", description="Create a refund. Pays money back.")
     job = look(budget={"calls": 2})
     assert job.state == Job.State.DONE
-    assert job.result["worded"]["refused"]["llm_budget"] == 3
+    worded = job.result["worded"]
+    assert worded["refused"]["llm_budget"] == worded["asked"] - 2
     assert ModelCall.objects.count() == len(llm.requests) == 2
 
 
