@@ -29,6 +29,13 @@ class RulesConfig(AppConfig):
             api-rule-version api-rule-diff api-rules-export""",
         ),
         Area(
+            ROLES,
+            WRITERS,
+            """rules:suggestions rules:suggestion rules:suggestions_start rules:suggestion_dismiss
+            rules:suggestion_restore api-rule-suggestions api-rule-suggestion api-rule-suggestion-dismiss
+            api-rule-suggestion-restore""",
+        ),
+        Area(
             WRITERS,
             WRITERS,
             """rules:create rules:update rules:fields rules:propose rules:withdraw rules:change
@@ -62,7 +69,11 @@ class RulesConfig(AppConfig):
         "request.applied": "A change request was applied.",
         "request.blocked": "A scheduled change request could not be applied.",
     }
-    audit_pages = {"changerequest": "rules:request", "rule": "rules:detail"}
+    audit_pages = {
+        "changerequest": "rules:request",
+        "rule": "rules:detail",
+        "rulesuggestion": "rules:suggestion",
+    }
     audit_names = {
         "rules_rulechange": "rule__code",
         "rules_ruleversion": "rule__code",

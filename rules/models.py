@@ -267,3 +267,50 @@ class ChangeComment(models.Model):
 
     def __str__(self) -> str:
         return self.text[:80]
+
+
+class RuleSuggestion(models.Model):
+    """A draft rule that the catalog or failing requests call for; never published by itself.
+
+    A dismissed one stays, and keeps its pairs from being proposed, until the text of one of its tools changes.
+    """
+
+    class Kind(models.TextChoices):
+        DEPRECATED = "deprecated"
+        TWIN = "twin", "version twin"
+        LINE = "line", "product line"
+        CONDITION = "condition"
+        FAILURES = "failures"
+
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="suggestions")
+    key = models.CharField(max_length=64, help_text="hash of kind and set")
+    kind = models.CharField(max_length=10, choices=Kind)
+    target = models.ForeignKey(Tool, on_delete=models.CASCADE, related_name="+")
+    confusable_ids = ArrayField(models.BigIntegerField())
+    score = models.FloatField(help_text="0..1: how surely somebody would want this rule")
+    why = models.TextField()
+    content = models.JSONField(help_text="{target, confusables, text, clauses, tests}, by tool name")
+    evidence = models.JSONField(help_text="[{tool, text, marks}]: words of descriptions, with places in them")
+    failures = models.JSONField(default=list, help_text="[{query, wanted, chosen}]: requests that went wrong")
+    texts = models.CharField(max_length=64, help_text="hash of what its tools' descriptions said")
+    writer = models.CharField(max_length=120, default="words", help_text="who worded it: `words` or a model")
+    doubt = models.TextField(blank=True, help_text="why a language model would write no such rule")
+    dismissed_reason = models.TextField(blank=True)
+    dismissed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    dismissed_at = models.DateTimeField(null=True)
+    found_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-score", "id"]
+        indexes = [models.Index(fields=["domain", "-score", "id"])]
+        constraints = [models.UniqueConstraint(fields=["domain", "key"], name="one_suggestion_per_set")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.content['target']}"
+
+    @property
+    def tool_ids(self) -> list[int]:
+        """T(r) of the rule it would be, the target first."""
+        return [self.target_id, *self.confusable_ids]

@@ -6,6 +6,7 @@ from rules import views as rules_views
 from rules.changes import views as changes_views
 from rules.editor import views as editor_views
 from rules.exchange import views as exchange_views
+from rules.suggestions import views as suggestions_views
 
 app_name = "rules"
 urlpatterns = [
@@ -32,6 +33,11 @@ urlpatterns = [
     path("check/", editor_views.rule_check, name="check"),
     path("confusables/", editor_views.confusables, name="confusables"),
     path("tool-search/", editor_views.tool_search, name="tool-search"),
+    path("suggestions/", suggestions_views.suggestion_list, name="suggestions"),
+    path("suggestions/start/", suggestions_views.suggestions_start, name="suggestions_start"),
+    path("suggestions/<int:pk>/", suggestions_views.suggestion_page, name="suggestion"),
+    path("suggestions/<int:pk>/dismiss/", suggestions_views.suggestion_dismiss, name="suggestion_dismiss"),
+    path("suggestions/<int:pk>/restore/", suggestions_views.suggestion_restore, name="suggestion_restore"),
     path("of-tool/<int:pk>/", rules_views.rules_of_tool, name="of_tool"),
     path("affected/", rules_views.affected, name="affected"),
     path("export.json", exchange_views.rule_export, {"fmt": "json"}, name="export"),

@@ -96,3 +96,4 @@ class SynthesisConfig(AppConfig):
     }
     audit_veils = ("synthesis.review.selectors.READINGS", "synthesis.review.selectors.COMMENTS")
     impact = {"rules": "synthesis.samples.impact.of_rules", "tools": "synthesis.samples.impact.of_tools"}
+    rule_wording = "synthesis.llm.suggested.worded"  # see rules.suggestions.services

@@ -16,7 +16,7 @@ from tests.sources import APPS, ROOT, imports_of, modules
 ROOMS = {
     "trace_site": ["lib", "", "audit", "rest", "notices", "webhooks", "dev", "people"],
     "catalog": ["core", "ml", "", "imports", "queries"],
-    "rules": ["core", "", "changes", "editor", "exchange"],
+    "rules": ["core", "", "changes", "suggestions", "editor", "exchange"],
     "synthesis": [
         "core",
         "offline",

@@ -72,7 +72,7 @@ def test_the_list_tells_use_and_counts(llm, client_as, django_assert_max_num_que
     with django_assert_max_num_queries(8):
         page = client.get("/synthesis/prompts/").content.decode()
     used = PromptVersion.objects.get(name="query_rule")
-    assert used.hash in page and page.count("not yet") == 1  # query_rrb
+    assert used.hash in page and page.count("not yet") == 2  # query_rrb, suggest_rule
     counts = client.get("/synthesis/prompts/counts/").content.decode()
     assert f'id="made-{used.hash}" hx-swap-oob="true"><b>3</b>' in counts
 

@@ -53,5 +53,6 @@ def test_every_audited_table_has_words_and_every_page_of_the_audit_an_address():
 def test_every_function_that_an_app_names_exists():
     for app in apps.get_app_configs():
         named = [*getattr(app, "impact", {}).values(), *getattr(app, "audit_veils", ())]
-        named += filter(None, (getattr(app, name, "") for name in ("made_of_snapshots", "model_scores")))
+        hooks = ("made_of_snapshots", "model_scores", "failing_requests", "rule_wording")
+        named += filter(None, (getattr(app, name, "") for name in hooks))
         assert all(import_string(name) is not None for name in named)

@@ -3,7 +3,7 @@
 `areas` (see access.py), `larger_bodies` (limits.py), `long_views`, `program_views`, `at_start` (asgi.py), `events` of
 webhooks, `notices`, `audit_pages`, `audit_names` and `audit_veils` of the audit list, `impact`: {"tools" or "rules": a
 function of ids that counts what a change of them would touch}, and the functions of ids `made_of_snapshots` (lineage of
-samples) and `model_scores` (figures of models).
+samples), `model_scores` (figures of models), `failing_requests` (of a domain) and `rule_wording` (suggested rules).
 """
 
 from collections.abc import Callable, Iterable

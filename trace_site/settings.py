@@ -193,6 +193,7 @@ CELERY_BEAT_SCHEDULE = {
 JOB_HANDLERS = {
     # encodes, so it needs the worker that has torch
     "catalog": ("catalog.lookalikes.catalog_refresh", "gpu"),
+    "suggestions": ("rules.suggestions.services.run_suggestions", "default"),
     "synthesis": ("synthesis.generate.runs.run_synthesis", "default"),
     "snapshot": ("synthesis.datasets.build.run_snapshot", "default"),
     "snapshot_rebuild": ("synthesis.datasets.files.run_rebuild", "default"),
@@ -217,6 +218,7 @@ STORE_OPTIONS = {"endpoint_url": url} if (url := os.environ.get("STORE_ENDPOINT_
 SWEEPERS = [
     "catalog.imports.previews.forget_old",
     "rules.changes.services.apply_due",
+    "rules.suggestions.services.sweep",
     "synthesis.batches.services.sweep",
     "synthesis.review.services.tell_adjudicators",
     "synthesis.team.services.end_done",

@@ -26,6 +26,7 @@ API = [
     "catalog.queries.api",
     "rules.api",
     "rules.changes.api",
+    "rules.suggestions.api",
     "rules.exchange.api",
     "synthesis.generate.api",
     "synthesis.prompts.api",

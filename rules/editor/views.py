@@ -32,6 +32,7 @@ from rules.editor.selectors import (
 )
 from rules.editor.services import EditConflict, RuleForm
 from rules.models import OPEN, Rule, RuleChange, State
+from rules.suggestions.selectors import suggestion
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import number_of, numbers_of
@@ -42,9 +43,13 @@ REMEMBERED = 20  # first saves of a session whose answer may have been lost
 
 @require_http_methods(["GET", "POST"])
 def rule_create(request: HttpRequest) -> HttpResponse:
-    """The empty editor, or one filled with ?tools=1,2. Nothing is written before the first change."""
+    """The empty editor, or one filled with ?tools=1,2 or ?suggestion=1. Nothing is written before the first change."""
     if request.method == "POST":
         return _act(request, None)
+    if suggested := number_of(request.GET.get("suggestion", "")):
+        row = suggestion(suggested)
+        form = RuleForm.of(row.content, domain=row.domain_id)
+        return _editor(request, form, None, place=f"suggestion-{row.pk}")
     names = tool_names(numbers_of(request.GET.get("tools", "").split(",")))
     content = {"target": next(iter(names), ""), "confusables": names[1:]}
     form = RuleForm.of(content, domain=request.GET.get("domain", ""))

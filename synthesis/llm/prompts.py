@@ -30,6 +30,7 @@ FIELDS: dict[str, frozenset[str]] = {
         "query_rrb": "anchor tools tier few_shot number low high critique",
         "trace": """user_query user_query_permission_targets candidate_pool selected_tools business_rule rule_code
             verbatim critique""",
+        "suggest_rule": "id tools target confusables why draft failures",
         "judge": "id query answer trace tools rule_code rule_target rule_text style tier thresholds rubric",
     }.items()
 }

@@ -16,6 +16,7 @@ from django.http import Http404
 
 from catalog.models import LabelledQuery, Tool
 from rules.models import RuleVersion
+from rules.suggestions.selectors import proposed
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (
@@ -30,7 +31,9 @@ from synthesis.core.queries import (
     trace_request,
 )
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.prompts import FIELDS, prompt_hash, source
+from synthesis.llm.prompts import prompt_hash, source
+from synthesis.llm.suggested import PROMPT as SUGGESTS
+from synthesis.llm.suggested import suggestion_call
 from synthesis.llm.writers import Call, endpoints, judge_call, query_call, trace_call
 from synthesis.models import PromptVersion, Sample
 from synthesis.offline.writer import offline_writers
@@ -45,6 +48,7 @@ PURPOSE = {
     "query_rrb": "Writes a query for a tool of the catalog.",
     "trace": "Writes the reasoning from a query to its tools.",
     "judge": "Scores a sample on four axes.",
+    "suggest_rule": "Words a suggested rule anew, or says that none is needed.",
 }
 STAGE = {"query_rule": "query", "query_rrb": "query", "trace": "trace", "judge": "judge"}
 SHOWN_VERSIONS = 20
@@ -82,6 +86,8 @@ def earlier_versions(name: str) -> list[PromptVersion]:
 
 def samples_by_prompt(name: str) -> dict[str, int]:
     """{hash of the prompt: samples written with it}."""
+    if name not in STAGE:  # no sample is written with it
+        return {}
     path = f"made_from__stages__{STAGE[name]}"
     rows = Sample.objects.exclude(machine=Sample.Machine.PENDING).filter(**{f"{path}__prompt": name})
     counted = rows.order_by().values_list(f"{path}__prompt_hash").annotate(n=Count("pk"))
@@ -108,6 +114,7 @@ def few_shot_counts(pks: Sequence[int]) -> dict[int, int]:
 
 STYLES = (*RULE_STYLES, "underspecified")
 ROLE = {"query_rule": "generator", "query_rrb": "generator", "trace": "teacher", "judge": "judge"}
+ROLE |= {SUGGESTS: "generator"}
 MOST_CRITIQUE = 2000
 
 
@@ -148,6 +155,8 @@ class PromptPreview:
 
 def prompt_preview(chosen: Chosen) -> PromptPreview:
     """Raises TraceError for what cannot be filled in."""
+    if chosen.prompt == SUGGESTS:
+        return _suggestion_preview(chosen)
     recipe = default_recipe()
     request, version = _request(chosen, recipe)
     role = ROLE[chosen.prompt]
@@ -176,6 +185,14 @@ def prompt_preview(chosen: Chosen) -> PromptPreview:
     else:
         call = judge_call(judge_request(request, draft, written), recipe.judge)
     return PromptPreview(*shown, call, stands_on, pk)
+
+
+def _suggestion_preview(chosen: Chosen) -> PromptPreview:
+    row = proposed().filter(content__target=chosen.tool).order_by("-score", "pk").first()
+    if row is None:
+        raise TraceError("no suggested rule leads to this tool.", code="bad_input", where="tool")
+    model = endpoints()[ROLE[SUGGESTS]].model
+    return PromptPreview(SUGGESTS, prompt_hash(SUGGESTS), ROLE[SUGGESTS], model, suggestion_call(row))
 
 
 def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
@@ -221,7 +238,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
 
 
 def _check(chosen: Chosen) -> None:
-    if chosen.prompt not in FIELDS:
+    if chosen.prompt not in PURPOSE:
         raise TraceError(f"there is no prompt '{chosen.prompt[:40]}'.", code="not_found", where="prompt")
     if bool(chosen.rule) == bool(chosen.tool):
         raise TraceError("choose a rule or a tool.", code="bad_input", where="rule")
@@ -252,7 +269,10 @@ async def _offline(request: QueryRequest, recipe: Recipe) -> tuple[QueryDraft, s
 
 
 def example_of(prompt: str) -> Chosen:
-    """What a page shows first: the first published rule, or else the first tool."""
+    """What a page shows first: the first published rule, or else the first tool; the strongest suggestion's."""
+    if prompt == SUGGESTS:
+        row = proposed().order_by("-score", "pk").first()
+        return Chosen(prompt, tool=row.content["target"] if row else "", kind="easy" if row else "")
     if prompt != "query_rrb":
         rows = RuleVersion.objects.filter(rule__published_id=F("pk")).select_related("rule")
         if version := rows.order_by("rule__domain_id", "rule__code").first():

@@ -27,7 +27,8 @@ HOOK = {"url": "https://two.example/in", "events": ["rule.published"]}
 NOTHING = """
     logout account-token-revoke account-session-end account-sessions-end password-set
     jobs:cancel jobs:retry catalog:import_undo catalog:refresh
-    cluster-restore rules:propose rules:withdraw
+    cluster-restore rules:propose rules:withdraw rules:suggestions_start rules:suggestion_restore
+    api-rule-suggestion-restore
     synthesis:cancel synthesis:resume synthesis:regenerate synthesis:review_next synthesis:undo synthesis:skip
     synthesis:batch_withdraw synthesis:take_back synthesis:calibration_withdraw synthesis:team_release
     synthesis:guideline_example synthesis:snapshot_rebuild synthesis:saved_view_delete
@@ -133,6 +134,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "catalog:queries_apply": {"collection": "desk", "text-1": QUERIES[0]},
         "catalog:block": {"because": "down until Monday"},
         "cluster-dismiss": {"reason": "the descriptions are enough"},
+        "rules:suggestion_dismiss": {"reason": "the descriptions are enough"},
         "rules:fields": FORM,
         "rules:pair_correct": {
             "pair": "-".join(map(str, w.version.tool_ids[:2])),
@@ -197,6 +199,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "POST api-tool-block": {"because": "down until Monday"},
         "api-queries": {"collection": "desk", "queries": QUERIES},
         "api-rules-check": RULE,
+        "api-rule-suggestion-dismiss": {"reason": "the descriptions are enough"},
         "api-rules-import": [{**RULE, "code": "LOOSE", "domain": "hr"}],
         "api-change-requests": {
             "title": "Loose ones",

@@ -131,6 +131,15 @@ api-rule-versions pk=rule  GET ERAP
 api-rule-version pk=rule number=1  GET ERAP
 api-rule-diff pk=rule  GET ERAP
 api-rules-export  GET ERAP
+rules:suggestions  GET ERAP
+rules:suggestion pk=suggestion  GET ERAP
+rules:suggestions_start  POST EA 302
+rules:suggestion_dismiss pk=suggestion  POST EA 302
+rules:suggestion_restore pk=suggestion  POST EA 302
+api-rule-suggestions  GET ERAP
+api-rule-suggestion pk=suggestion  GET ERAP
+api-rule-suggestion-dismiss pk=suggestion  POST EA
+api-rule-suggestion-restore pk=suggestion  POST EA
 # rule editor
 rules:create  GET EA  POST EA 302
 rules:update pk=rule  GET EA  POST EA 302

@@ -23,7 +23,7 @@ from rules.changes.services import (
     request_submit,
 )
 from rules.core.draft import draft_of
-from rules.models import ChangeRequest, RuleChange
+from rules.models import ChangeRequest, RuleChange, RuleSuggestion
 from rules.services import recheck
 from synthesis.batches.services import batch_create
 from synthesis.datasets.build import snapshot_start
@@ -127,7 +127,17 @@ def _rules(w: SimpleNamespace, expert: User, admin: User) -> None:
     w.version = rows.publish(2, tests=[test])
     w.rule = w.version.rule
     w.loose = make_tool("Loose/One")
-    make_tool("Loose/Two")
+    two = make_tool("Loose/Two")
+    content = {"target": "Loose/One", "confusables": ["Loose/Two"], "text": "", "clauses": [], "tests": []}
+    w.suggestion = RuleSuggestion.objects.create(
+        domain=w.loose.domain,
+        kind="condition",
+        target=w.loose,
+        confusable_ids=[two.pk],
+        score=0.9,
+        content=content,
+        evidence=[{"tool": "Loose/One", "text": "Only one.", "marks": [[0, 4]]}],
+    )
     recheck(None)
     w.changes = {"E": _draft(expert, "OF_EXPERT"), "A": _draft(admin, "OF_ADMIN")}
     w.drafts = {letter: change.request for letter, change in w.changes.items()}
