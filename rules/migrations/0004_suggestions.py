@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('catalog', '0002_triggers'),
-        ('rules', '0002_triggers'),
+        ('rules', '0003_readings'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
