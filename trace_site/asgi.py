@@ -36,6 +36,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
 from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, route_of, too_large
 
+SWITCH_SECONDS = 0.0005  # Python's own is 0.005, and a request passes between loop and thread several times
 BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
 SLOWEST = 200_000
 UNREAD_BYTES = 4_000_000  # of a body that is refused are taken and thrown away, so that its sender hears why
@@ -213,8 +214,10 @@ def patient(send: Send) -> Send:
 
 
 is_worker = multiprocessing.parent_process() is not None  # of the server, which starts it again when it dies
-if is_worker and sys.platform == "linux":
-    die_with_parent()
+if is_worker:
+    sys.setswitchinterval(SWITCH_SECONDS)
+    if sys.platform == "linux":
+        die_with_parent()
 with loading_modules():
     django.setup()
     application = Site()

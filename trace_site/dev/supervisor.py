@@ -67,7 +67,8 @@ def children(
         Child("beat", [*celery, "beat", "-s", schedule, "--pidfile", "", "--loglevel", "WARNING"]),
     ]
     if endpoint_port is not None:
-        parts.append(Child("endpoint", [*serving, str(endpoint_port)]))
+        endpoint = [*serving, str(endpoint_port), "--workers", "2", "--respawn-failed-workers"]
+        parts.append(Child("endpoint", endpoint))
     if engine_port is not None:
         engine = [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]
         engine += ["--root", str(store().on_this_machine)]
