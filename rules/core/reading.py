@@ -20,7 +20,7 @@ Stance = Literal["use", "tells", "limits", "not", "dead"]
 END = re.compile(r"[.;!:](?=\s|$)|\?(?=\s|$)(?!\s+then\b)|\n", re.I)
 # what may stand between names that are spoken of together
 JOINS = re.compile(
-    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*|\s+",
+    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*(?:with\s+|by\s+)?|\s+",
     re.I,
 )
 # the last of these between two names: where the words of the first end and those of the second begin
@@ -95,7 +95,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One place of the text: `tools` that are named together, how the words stand to them, words with names cut out.
-    `sentence` is where its sentence starts."""
+    `sentence` is where its sentence starts; `lead` and `tail` are what stands before and behind the names."""
 
     tools: tuple[str, ...]
     stance: Stance
@@ -103,6 +103,8 @@ class Statement:
     start: int
     end: int
     sentence: int
+    lead: str
+    tail: str
 
 
 def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
@@ -163,7 +165,7 @@ def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]
             tail = tail[: turn.start()] if turn else tail
         lead = text[begin:start]
         words, behind = _situation(lead, tail), end + len(tail)
-        found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence))
+        found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence, lead, tail))
         begin = behind
     return found
 

@@ -1,6 +1,6 @@
 """How well a rule's text is read into pairs told apart and pairs only named: the public rules, judged by others.
 
-    python -m tests.bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl: what the reading says
+    python -m tests.bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl: of which rule
     python -m tests.bench.pairs_apart measure DIR    precision and recall against every DIR/judge*.jsonl
 
 The public rules nearly all separate their tools, so each also comes in two variants that mostly do not: made by cutting
@@ -14,7 +14,7 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
@@ -122,49 +122,57 @@ def prepare(folder: Path) -> None:
     found = cases()
     shown = [{"id": c.id, "rule_text": c.text, "left": c.left, "right": c.right} for c in found]
     _write(folder / "pairs.jsonl", shown)
-    _write(folder / "reading.jsonl", [_read(case) for case in found])
+    told = [{"id": c.id, "half": c.half, "variant": c.variant, "rule": c.rule} for c in found]
+    _write(folder / "reading.jsonl", told)
     (folder / "QUESTION.md").write_text(QUESTION)
     print(f"{len(found)} pairs in {folder / 'pairs.jsonl'}")
 
 
-def _read(case: Case) -> dict[str, Any]:
-    content = make_content(target=case.tools[0], confusables=case.tools[1:], text=case.text)
-    pairs = {(pair.left, pair.right): pair for pair in read_pairs(Reading(content))}
-    pair = pairs[case.left, case.right]
-    words = [case.text[one.place.start : one.place.end].strip() for one in pair.by if one]
-    told = {"half": case.half, "variant": case.variant, "rule": case.rule}
-    return {"id": case.id, "verdict": pair.state, **told, "words": words}
-
-
 def measure(folder: Path) -> None:
-    """Against each judge alone, and where all of them agree."""
-    reading = {row["id"]: row for row in _rows(folder / "reading.jsonl")}
+    """The reading as it is now, against each judge alone and where all of them agree."""
+    rules, texts = public_rules(), {row["id"]: row for row in _rows(folder / "pairs.jsonl")}
+    cases = list(_rows(folder / "reading.jsonl"))
+    for case in cases:
+        text, rule = texts[case["id"]], rules[case["rule"]]
+        tools = (rule["tool_name"], *rule["confusables"])
+        case["verdict"] = _state(text["rule_text"], tools, text["left"], text["right"])
     judges = {
         path.stem: {row["id"]: row["verdict"] for row in _rows(path)}
         for path in sorted(folder.glob("judge*.jsonl"))
     }
     if not judges:
         raise SystemExit(f"{folder} holds no judge*.jsonl")
-    shared = set.intersection(*(set(verdicts) for verdicts in judges.values())) & reading.keys()
+    shared = set.intersection(*(set(verdicts) for verdicts in judges.values())) & texts.keys()
     names = list(judges)
     agreed = {
         key: judges[names[0]][key]
         for key in shared
         if len({judges[name][key] == "apart" for name in names}) == 1
     }
-    print(f"{len(reading)} pairs, {len(shared)} judged by all of {', '.join(names)}, {len(agreed)} alike")
+    print(f"{len(cases)} pairs, {len(shared)} judged by all of {', '.join(names)}, {len(agreed)} alike")
     if len(names) > 1:
         print(f"Cohen's kappa of {names[0]} and {names[1]}: {_kappa(judges[names[0]], judges[names[1]]):.3f}")
-    for name, verdicts in [*judges.items(), ("where they agree", agreed)]:
-        for half in (*HALVES, "both"):
-            rows = [row for key, row in reading.items() if key in verdicts and half in (row["half"], "both")]
-            print(f"{name:18} {half:7} {_line(rows, verdicts)}")
-    for variant in sorted({row["variant"] for row in reading.values()}):
-        rows = [row for key, row in reading.items() if key in agreed and row["variant"] == variant]
-        print(f"{'where they agree':18} {variant:11} {_line(rows, agreed)}")
-    wrong = [row for key, row in reading.items() if key in agreed and _apart(row["verdict"], agreed[key])]
-    for row in sorted(wrong, key=lambda row: (row["half"], row["rule"])):
-        print(f"  {row['half']} rule {row['rule']} {row['variant']} {row['id']}: {row['verdict']}")
+    for half in HALVES:
+        rows = [case for case in cases if case["half"] == half]
+        for name, verdicts in [*judges.items(), ("where they agree", agreed)]:
+            print(f"{half:7} {name:17} {'all':11} {_line(rows, verdicts)}")
+        for variant in sorted({row["variant"] for row in rows} | {"variants"}):
+            some = [row for row in rows if _of(variant, row["variant"])]
+            print(f"{half:7} {'where they agree':17} {variant:11} {_line(some, agreed)}")
+    for case in cases:  # of the other half only how many: who reads a text has used it up
+        if case["half"] == HALVES[0] and case["id"] in agreed and _apart(case["verdict"], agreed[case["id"]]):
+            print(f"  rule {case['rule']} {case['variant']} {case['id']}: {case['verdict']}")
+
+
+def _state(text: str, tools: Sequence[str], left: str, right: str) -> str:
+    content = make_content(target=tools[0], confusables=tools[1:], text=text)
+    return next(
+        pair.state for pair in read_pairs(Reading(content)) if (pair.left, pair.right) == (left, right)
+    )
+
+
+def _of(kind: str, variant: str) -> bool:
+    return kind == variant or (kind == "variants" and variant != "original")
 
 
 def _apart(read: str, judged: str) -> bool:
@@ -172,11 +180,13 @@ def _apart(read: str, judged: str) -> bool:
 
 
 def _line(rows: list[dict[str, Any]], verdicts: dict[str, str]) -> str:
-    said = [(row["verdict"] == "apart", verdicts[row["id"]] == "apart") for row in rows]
+    said = [
+        (row["verdict"] == "apart", verdicts[row["id"]] == "apart") for row in rows if row["id"] in verdicts
+    ]
     both = said.count((True, True))
     read, judged = both + said.count((True, False)), both + said.count((False, True))
     shares = [f"{both / n:.3f} ({both} of {n})" if n else "- (none)" for n in (read, judged)]
-    return f"precision {shares[0]}, recall {shares[1]}, n = {len(rows)}"
+    return f"precision {shares[0]}, recall {shares[1]}, n = {len(said)}"
 
 
 def _kappa(one: dict[str, str], other: dict[str, str]) -> float:
