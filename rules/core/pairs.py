@@ -32,9 +32,10 @@ _EMPTY = """exist available endpoint tool api call method operation route functi
     normally generally possibly may different various rule version lookalike again further additionally moreover
     mention know familiar confuse catalog way thing fine good"""
 EMPTY = frozenset(stem(word) for word in _EMPTY.split())
+# of the words around a name: nothing sets it apart from the other, whatever case they speak of
 ALIKE = re.compile(
-    r"\b(?:confus\w+|mix(?:ed|ing)?(?: \w+)? up|mistak\w+|mistook|look[- ]?alikes?|interchangeabl\w+|synonyms?"
-    r"|resembl\w+|similar to|same as|as well as|see also|next to|beside|alongside)\b",
+    r"\b(?:confus\w+|mix(?:ed|ing)?(?: \w+)? up|mistak\w+ \w+ for|mistook|look[- ]?alikes?|interchangeabl\w+|synonyms?"
+    r"|resembl\w+|see also|(?:(?:similar|next) to|(?:same|well) as|beside|alongside)\s*$)",
     re.I,
 )
 # A condition leads to a name by where it stands. Before it: `If ..., A`, `In Europe it is A`, `drafts are in A`.
@@ -45,7 +46,7 @@ STANDING = """(?:legacy|old|older|new|newer|newest|latest|previous|former|curren
     |recommended|default|temporary|experimental|right)"""
 LEADS = re.compile(
     rf"""\b{WHEN}\b
-    |^\W*(?:(?:and|but)\s+)?(?:{TURN}|to|in|with|by)\s(?:.*(?:[,:|>]|\b(?:is|are|was|then))|(?:[\w-]+\s+){{1,3}})\s*$
+    |^\W*(?:(?:and|but)\s+)?(?:{TURN}|to|in|with|by)\s(?:.*(?:[,:|>]|(?<!there\s)\b(?:is|are|was|then))|(?:[\w-]+\s+){{1,3}})\s*$
     |\?\s*(?:then)?\s*$
     |\b(?:(?:is|are|was|were|stays?|kept)\s+(?:(?:only|still)\s+)?(?:in|at|under)|belongs?\ to)\s*$
     |\b(?:use|call|with|from|through|via|by)\s+(?:[\w-]+\s+){{0,3}}(?:api|endpoint|tool|route|{STANDING}),?\s*$""",
@@ -64,6 +65,7 @@ FOLLOWS = re.compile(
 ANY = frozenset(concept(word) for word in ("read", "list"))  # no matter of its own: what most tools do
 # a heading of its own: `Refunds: A`, `| refunds | A |`, `A (refunds)`
 BEFORE, BEHIND = re.compile(r"(?:[:|>]|\s[-–—=])\s*$"), re.compile(r"\s*(?:[:|(]|->|[-–—=]\s)")
+PLACE = re.compile(r"(?:[:|>]|\s[-–—=]|\b(?:to|into|in|at|is|are|as))\s+(?:the\s+)?$", re.I)
 # what says of a tool that is only spoken of in what case it is right
 CASE = re.compile(
     r"\b(?:when|whenever|if|unless|while|until|till|once|only|for|from|since|before|after|as of|up to|in case"
@@ -73,9 +75,11 @@ CASE = re.compile(
     re.I,
 )
 REQUIRES = re.compile(r"\b(?:needs?|requires?|accepts?|expects?)\b", re.I)
+# what happened to a tool, or is said of it, is no case of it
 HISTORY = re.compile(
-    r"\b(?:exists?|existed|introduced|released|documented|described|listed|published|mentioned|discussed|talked|known"
-    r"|heard|written|added|renamed|maintained|(?:comes?|shows?) up)\b",
+    r"\W*(?:(?:is|are|was|were|has|have|had|been|be|not|also|only|often|\w+ly)\s+)*(?:exists?|existed|introduced|released"
+    r"|documented|described|explained|listed|published|mentioned|discussed|talked|known|heard|written|added|renamed"
+    r"|maintained|(?:comes?|shows?) up)\b",
     re.I,
 )
 # `A instead of B`: the first is right where the second is not, whatever else is said of it
@@ -86,9 +90,9 @@ CONTRAST = re.compile(
 )
 # `Do not call A`, not `Let us not forget A`
 REJECTS = re.compile(
-    r"\b(?:instead|rather|unlike|over|replac\w+|supersed\w+)\b"
-    r"|(?:\b(?:not|never|avoid|without)|n['’]t)\s+(?:(?:use|using|call|calling|choose|take|pick|prefer|go|with|by|from|via"
-    r"|through|to|for|the|an?|any|old|legacy|classic|deprecated|obsolete)\s+)*$",
+    r"\b(?:instead|rather|unlike|over|replac\w+|supersed\w+)\b|(?:\b(?:not|never|avoid|without)|n['’]t)\s+"
+    r"(?:(?:[\w-]+\s+){0,3}(?:use|using|call|calling|choose|take|pick|prefer|to|with|by|from|via|through)\s+)?"
+    r"(?:(?:for|the|an?|any|old|legacy|classic|deprecated|obsolete)\s+)*$",
     re.I,
 )
 # `B is deprecated and replaced by it`: by what was named before
@@ -201,12 +205,13 @@ def apart(pairs: Iterable[Sequence[Any]], corrections: Iterable[Mapping[str, Any
 
 def _said(reading: Reading) -> Iterator[Said]:
     """Clauses first, then the text from left to right."""
+    empty = EMPTY - {stem(word) for tool in reading.content.tools for word in _matter(tool)}
     for number, clause in enumerate(reading.content.clauses):
-        added = _added(clause["when"])
+        added = _added(clause["when"], empty)
         place = Place(f"/clauses/{number}")
         yield Said(clause["route_to"], "use", place, added, bool(added.telling))
     for number, one in enumerate(reading.statements):
-        kind, added, firm = _read(one)
+        kind, added, firm = _read(one, empty)
         heading = bool(BEFORE.search(one.lead) or BEHIND.match(one.tail))
         against = _set_against(reading, number)
         for tool in one.tools:
@@ -217,29 +222,28 @@ def _place(one: Statement) -> Place:
     return Place("/rule_text", one.start, one.end)
 
 
-def _read(one: Statement) -> tuple[Kind, Wording, bool]:
+def _read(one: Statement, empty: frozenset[str]) -> tuple[Kind, Wording, bool]:
     """What a statement says of its tools, in which words, and whether a condition leads to them or away."""
-    added = _added(one.words)
-    if ALIKE.search(one.words):
+    added = _added(one.words, empty)
+    tells = bool(added.telling)
+    if ALIKE.search(one.lead) or ALIKE.search(one.tail):
         return "named", added, False
     if one.stance == "dead":
         return "away", added, True
     if one.stance == "not":
         rejects = bool(REJECTS.search(one.lead))
         return ("away" if rejects else "named"), added, rejects
-    tells = bool(added.telling)
-    if OTHERWISE.search(one.words) and not tells:
+    if not tells and OTHERWISE.search(one.words):
         return "use", added, False
     if CALLS.search(one.lead):  # `Use A.` is a call too, without a case
         return ("use" if tells or not EQUALLY.search(one.words) else "named"), added, tells
-    is_object = bool(
-        wording(one.lead).telling
-    )  # words lead up to the name: it counts if they are a condition
-    firm = tells and bool(LEADS.search(one.lead) or not is_object and FOLLOWS.match(one.tail))
-    if is_object and firm:
-        return "use", added, True
-    if not tells or HISTORY.search(one.words) or (is_object and not BEFORE.search(one.lead)):
+    leads, is_object = bool(LEADS.search(one.lead)), bool(wording(one.lead).telling)
+    if not tells or HISTORY.match(one.tail):
         return "named", added, False
+    if is_object:  # words lead up to the name, and are a condition, or a place to which they lead
+        led = leads or PLACE.search(one.lead)
+        return ("use" if led else "named"), added, leads
+    firm = leads or bool(FOLLOWS.match(one.tail))
     if one.stance == "limits" or REQUIRES.search(one.words):
         return "limit", added, firm
     return ("case" if firm or CASE.search(one.words) else "told"), added, firm
@@ -257,10 +261,10 @@ def _set_against(reading: Reading, number: int) -> Place | None:
     return _place(before) if is_set and not COPULA.search(before.tail) else None
 
 
-def _added(words: str) -> Wording:
+def _added(words: str, empty: frozenset[str]) -> Wording:
     """What a phrase says beyond naming: what stands in brackets counts, empty words do not."""
     phrase = ASIDE.sub(" ", re.sub(r"[()\[\]]", " ", words))
-    whole = wording(WORD.sub(lambda match: " " if stem(match[0].casefold()) in EMPTY else match[0], phrase))
+    whole = wording(WORD.sub(lambda match: " " if stem(match[0].casefold()) in empty else match[0], phrase))
     sides = {side for side, shape in SIDES if shape.search(phrase)}
     return Wording(whole.sequence, whole.telling | sides, whole.turns)
 
@@ -284,9 +288,10 @@ def tell_apart(one: Said, other: Said) -> bool:
         return True
     if "named" in (one.kind, other.kind) or one.kind == other.kind == "away":
         return False
-    if not (one.heading and other.heading):
-        if not (one.firm or other.firm and _adds(other, one)) or not (other.firm or _adds(one, other)):
-            return False
+    if one.kind == other.kind == "told" and not (one.heading and other.heading):
+        return False
+    if not (one.heading and other.heading or _stands(one, other) and _stands(other, one)):
+        return False
     return "away" in (one.kind, other.kind) or not _same(one.wording, other.wording)
 
 
@@ -294,15 +299,19 @@ def _same(one: Wording, other: Wording) -> bool:
     return one.telling == other.telling and one.turns == other.turns
 
 
-def _adds(led: Said, told: Said) -> bool:
-    """Whether what has no condition of its own, but a call such as `otherwise use A`, speaks of the same matter and
-    says anything that the other place does not."""
-    if told.kind == "use":
-        return led.tells
-    words = (word for tool in (led.tool, told.tool) for word in name_words(tool.partition("/")[2]))
-    matter = led.wording.telling | {concept(word) for word in words}
+def _stands(told: Said, led: Said) -> bool:
+    """Whether the first place says when its tool is right: by a condition, as what is left when the other's does not
+    hold, or by words on the same matter that the other place does not have."""
+    if told.firm or not told.tells:
+        return told.firm or led.tells
+    matter = led.wording.telling | {concept(word) for tool in (led.tool, told.tool) for word in _matter(tool)}
     ours, theirs = (Wording((), said.wording.telling - ANY, frozenset()) for said in (led, told))
     if not (theirs.telling & matter or ours.contrasts(theirs)):
         return False
     turns, others = told.wording.turns, led.wording.turns
     return bool(theirs.telling - ours.telling or turns - others) or ("not" in turns) != ("not" in others)
+
+
+def _matter(tool: str) -> list[str]:
+    """The words of a name behind its API."""
+    return name_words(tool.partition("/")[2])

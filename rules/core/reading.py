@@ -17,10 +17,11 @@ from rules.core.wording import BRACKETS, LEAST_WORDS, Wording, wording
 
 Stance = Literal["use", "tells", "limits", "not", "dead"]
 
-END = re.compile(r"[.;!:](?=\s|$)|\?(?=\s|$)(?!\s+then\b)|\n", re.I)
+END = re.compile(r"[.;!:?](?=\s|$)|\n")
 # what may stand between names that are spoken of together
 JOINS = re.compile(
-    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*(?:with\s+|by\s+)?|\s+",
+    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?"
+    r"|\s*,\s*(?:with\s+|by\s+)?|\s+",
     re.I,
 )
 # the last of these between two names: where the words of the first end and those of the second begin
@@ -30,7 +31,7 @@ LINK = (
 )
 TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
 
-NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|and|or)\b)*", re.I)
+NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|then|and|or)\b)*", re.I)
 
 FILLERS = r"(?:\s+(?:the|a|an|always|just|simply|then|please|also))*"
 WORD = r"\s+(?!that\b|which\b)[\w-]+"
@@ -130,9 +131,10 @@ def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
 
 
 def _is_label(text: str, mentions: Sequence[Mention], around: Sequence[int]) -> bool:
-    """Whether the middle one of three places is the colon of `name: case` or `case: name`, which ends nothing."""
+    """Whether the middle one of three places is the colon of `name: case` or `case: name`, or the question mark of
+    `case? name`, which ends nothing."""
     begin, colon, stop = around
-    if text[colon - 1] != ":":
+    if text[colon - 1] not in ":?":
         return False
     left, right = (
         [mention for mention in mentions if start <= mention[0] < end]
