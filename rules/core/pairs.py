@@ -20,17 +20,17 @@ READER = 2  # rises when the same words are read differently; what was stored be
 State = Literal["apart", "named", "unnamed"]
 PAIR_STATES = get_args(State)
 # use: led there; away: not used, or not in the case of its sentence; limit: what it needs or cannot do;
-# case: what it is for; told: what it does
+# case: when it is right; told: what it does
 Kind = Literal["use", "away", "limit", "case", "told", "named"]
 ORDER = get_args(Kind)
 
 # words of a sentence that names a tool and says nothing of when it is right
 _EMPTY = """exist available endpoint tool api call method operation route function service resource other another
     similar alike same like resemble relate related both following also too likewise as well either alternatively
-    alternative otherwise else default option choice choose pick prefer consider decide depend case situation right correct suitable
-    appropriate proper name offer provide set group pair family part belong some others sometimes usually often
-    normally generally possibly may different various rule version lookalike again further additionally moreover
-    mention know familiar confuse catalog way thing fine good"""
+    alternative otherwise else default option choice choose pick prefer consider decide depend case situation right
+    correct suitable appropriate proper name offer provide set group pair family part belong some others sometimes
+    usually often normally generally possibly may different various rule version lookalike again further additionally
+    moreover mention know familiar confuse catalog way thing fine good"""
 EMPTY = frozenset(stem(word) for word in _EMPTY.split())
 # of the words around a name: nothing sets it apart from the other, whatever case they speak of
 ALIKE = re.compile(
@@ -46,7 +46,8 @@ STANDING = """(?:legacy|old|older|new|newer|newest|latest|previous|former|curren
     |recommended|default|temporary|experimental|right)"""
 LEADS = re.compile(
     rf"""\b{WHEN}\b
-    |^\W*(?:(?:and|but)\s+)?(?:{TURN}|to|in|with|by)\s(?:.*(?:[,:|>]|(?<!there\s)\b(?:is|are|was|then))|(?:[\w-]+\s+){{1,3}})\s*$
+    |^\W*(?:(?:and|but)\s+)?(?:{TURN}|to|in|with|by)\s
+      (?:.*(?:[,:|>]|(?<!there\s)\b(?:is|are|was|then))|(?:[\w-]+\s+){{1,3}})\s*$
     |\?\s*(?:then)?\s*$
     |\b(?:(?:is|are|was|were|stays?|kept)\s+(?:(?:only|still)\s+)?(?:in|at|under)|belongs?\ to)\s*$
     |\b(?:use|call|with|from|through|via|by)\s+(?:[\w-]+\s+){{0,3}}(?:api|endpoint|tool|route|{STANDING}),?\s*$""",
@@ -55,9 +56,9 @@ LEADS = re.compile(
 # Behind it: `A is only for ...`, `A when ...`, `A needs ...`, `A is the classic endpoint`.
 FOLLOWS = re.compile(
     rf"""\W*(?:(?:is|are|was|were|be|been|has|have|can|could|may|must|should|will|would)\s+)*
-    (?:(?:and|but|not|never|just|still|always|correct|best|better|right|meant|intended|reserved|restricted|limited|used
-    |called|taken|kept|needed|required|valid|available|allowed|permitted|offered|provided|supported|to\ be\ used|the\ one
-    |works?|runs?|appl(?:y|ies)|helps?|stays?)\s+)*
+    (?:(?:and|but|not|never|just|still|always|correct|best|better|right|meant|intended|reserved|restricted|limited
+    |used|called|taken|kept|needed|required|valid|available|allowed|permitted|offered|provided|supported|to\ be\ used
+    |the\ one|works?|runs?|appl(?:y|ies)|helps?|stays?)\s+)*
     (?:(?:{TURN}|handles?|covers?|serves?|concerns?|needs?|requires?|accepts?|expects?|takes?|excludes?|cannot
     |(?:the|an?)\s+(?:\w+\s+)?{STANDING})\b|(?<=\W)(?<!\bis\s)to\s)""",
     re.I | re.X,
@@ -65,15 +66,7 @@ FOLLOWS = re.compile(
 ANY = frozenset(concept(word) for word in ("read", "list"))  # no matter of its own: what most tools do
 # a heading of its own: `Refunds: A`, `| refunds | A |`, `A (refunds)`
 BEFORE, BEHIND = re.compile(r"(?:[:|>]|\s[-–—=])\s*$"), re.compile(r"\s*(?:[:|(]|->|[-–—=]\s)")
-PLACE = re.compile(r"(?:[:|>]|\s[-–—=]|\b(?:to|into|in|at|is|are|as))\s+(?:the\s+)?$", re.I)
-# what says of a tool that is only spoken of in what case it is right
-CASE = re.compile(
-    r"\b(?:when|whenever|if|unless|while|until|till|once|only|for|from|since|before|after|as of|up to|in case"
-    r"|as long as|provided|about|where|with|without|except|excluding|during|through|outside|inside|within"
-    r"|handles?|covers?|serves?|appl(?:y|ies)|meant|intended|reserved|restricted|limited|concerns?|needs?|requires?|accepts?|works?"
-    r"|used (?:by|in|to)|belongs?|is right)\b",
-    re.I,
-)
+PLACE = re.compile(rf"(?:{BEFORE.pattern}|\b(?:to|into|in|at|is|are|as)\s+(?:the\s+)?$)", re.I)
 REQUIRES = re.compile(r"\b(?:needs?|requires?|accepts?|expects?)\b", re.I)
 # what happened to a tool, or is said of it, is no case of it
 HISTORY = re.compile(
@@ -98,8 +91,8 @@ REJECTS = re.compile(
 # `B is deprecated and replaced by it`: by what was named before
 BY_IT = re.compile(r"\bby (?:it|this|that)\b|\bin favou?r of (?:it|this|that)\b|\bin its favou?r\b", re.I)
 OTHERWISE = re.compile(
-    r"^\W*then\W*$|\bif (?:\w+ )?(?:(?:is|are|was|has|have|does|do) ?)?(?:not|n['’]t)\b|\b(?:otherwise|else|(?:by|the) default"
-    r"|in (?:all|any|every) other cases?)\b",
+    r"^\W*then\W*$|\bif (?:\w+ )?(?:(?:is|are|was|has|have|does|do) ?)?(?:not|n['’]t)\b"
+    r"|\b(?:otherwise|else|(?:by|the) default|in (?:all|any|every) other cases?)\b",
     re.I,
 )
 EQUALLY = re.compile(r"\b(?:alternatively|also|too|equally|either|likewise)\b", re.I)
@@ -246,7 +239,7 @@ def _read(one: Statement, empty: frozenset[str]) -> tuple[Kind, Wording, bool]:
     firm = leads or bool(FOLLOWS.match(one.tail))
     if one.stance == "limits" or REQUIRES.search(one.words):
         return "limit", added, firm
-    return ("case" if firm or CASE.search(one.words) else "told"), added, firm
+    return ("case" if firm else "told"), added, firm
 
 
 def _set_against(reading: Reading, number: int) -> Place | None:
@@ -288,9 +281,13 @@ def tell_apart(one: Said, other: Said) -> bool:
         return True
     if "named" in (one.kind, other.kind) or one.kind == other.kind == "away":
         return False
-    if one.kind == other.kind == "told" and not (one.heading and other.heading):
-        return False
-    if not (one.heading and other.heading or _stands(one, other) and _stands(other, one)):
+    if not (
+        one.heading
+        and other.heading
+        or (one.firm or other.firm)
+        and _stands(one, other)
+        and _stands(other, one)
+    ):
         return False
     return "away" in (one.kind, other.kind) or not _same(one.wording, other.wording)
 

@@ -61,8 +61,8 @@ OPENS = re.compile(
 )
 CALLS = re.compile(
     r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+)*\b(?:use|uses|using|used"
-    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|in favou?r of|goes? to|go through)"
-    r"\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
+    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|in favou?r of"
+    r"|go(?:es)? (?:to|through))\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
     re.I,
 )
 REASON = re.compile(r"\bso that\b.*|,\s*(?:because|which|since|as|where)\b.*", re.I | re.S)
