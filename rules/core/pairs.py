@@ -11,48 +11,69 @@ from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from typing import Any, Literal, get_args
 
-from catalog.core.words import WORD, name_words, plain_words, stem
+from catalog.core.words import WORD, name_words, stem
 from rules.core.reading import CALLS, Place, Reading, Statement
 from rules.core.wording import Wording, concept, wording
 
-READER = 1  # rises when the same words are read differently; what was stored before is read again
+READER = 2  # rises when the same words are read differently; what was stored before is read again
 
 State = Literal["apart", "named", "unnamed"]
 PAIR_STATES = get_args(State)
 # use: led there; away: not used, or not in the case of its sentence; limit: what it needs or cannot do;
-# case: what it is for; told: what it does
+# case: when it is right; told: what it does
 Kind = Literal["use", "away", "limit", "case", "told", "named"]
 ORDER = get_args(Kind)
-KINDS: dict[str, Kind] = {"use": "use", "dead": "away", "not": "away", "limits": "limit", "tells": "told"}
 
 # words of a sentence that names a tool and says nothing of when it is right
 _EMPTY = """exist available endpoint tool api call method operation route function service resource other another
     similar alike same like resemble relate related both following also too likewise as well either alternatively
-    alternative option choice choose pick prefer consider decide depend case situation right correct suitable
-    appropriate proper name offer provide set group pair family part belong some others sometimes usually often
-    normally generally possibly may different various rule version lookalike again further additionally moreover
-    mention know familiar confuse note catalog"""
+    alternative otherwise else default option choice choose pick prefer consider decide depend case situation right
+    correct suitable appropriate proper name offer provide set group pair family part belong some others sometimes
+    usually often normally generally possibly may different various rule version lookalike again further additionally
+    moreover mention know familiar confuse catalog way thing fine good"""
 EMPTY = frozenset(stem(word) for word in _EMPTY.split())
-# words that say how a tool stands to others
-_STANDING = """legacy old older new newer newest latest previous former current classic modern outdated preferred
-    recommended default temporary experimental beta internal private public"""
-STANDING = frozenset(concept(word) for word in _STANDING.split())
+# of the words around a name: nothing sets it apart from the other, whatever case they speak of
 ALIKE = re.compile(
-    r"\b(?:confus\w+|mix(?:ed|ing)? up|mistak\w+|mistook|look[- ]?alikes?|interchangeabl\w+|synonyms?|resembl\w+"
-    r"|similar to|same as|as well as|see also|next to|beside|alongside)\b",
+    r"\b(?:confus\w+|mix(?:ed|ing)?(?: \w+)? up|mistak\w+ \w+ for|mistook|look[- ]?alikes?|interchangeabl\w+|synonyms?"
+    r"|resembl\w+|see also|(?:(?:similar|next) to|(?:same|well) as|beside|alongside)\s*$)",
     re.I,
 )
-# what says of a tool that is only spoken of in what case it is right
-CASE = re.compile(
-    r"\b(?:when|whenever|if|unless|while|until|till|once|only|for|from|since|before|after|as of|up to|in case"
-    r"|as long as|provided|about|where|with|without|except|excluding|during|through|outside|inside|within"
-    r"|handles?|covers?|serves?|appl(?:y|ies)|meant|intended|reserved|restricted|limited|concerns?|needs?|requires?|accepts?|works?"
-    r"|used (?:by|in|to)|belongs?|is right)\b",
-    re.I,
+# A condition leads to a name by where it stands. Before it: `If ..., A`, `In Europe it is A`, `drafts are in A`.
+WHEN = r"(?:when|whenever|if|unless|while|until|till|once|except|in\s+case|as\s+long\s+as|provided|only)"
+TURN = rf"""(?:{WHEN}|for|from|since|before|after|as\s+of|up\s+to|without|excluding|during|outside|inside|within|under
+    |above|below|beyond|where)"""
+STANDING = """(?:legacy|old|older|new|newer|newest|latest|previous|former|current|classic|modern|outdated|preferred
+    |recommended|default|temporary|experimental|right)"""
+LEADS = re.compile(
+    rf"""\b{WHEN}\b
+    |^\W*(?:(?:and|but)\s+)?(?:{TURN}|to|in|with|by)\s
+      (?:.*(?:[,:|>]|(?<!there\s)\b(?:is|are|was|then))|(?:[\w-]+\s+){{1,3}})\s*$
+    |\?\s*(?:then)?\s*$
+    |\b(?:(?:is|are|was|were|stays?|kept)\s+(?:(?:only|still)\s+)?(?:in|at|under)|belongs?\ to)\s*$
+    |\b(?:use|call|with|from|through|via|by)\s+(?:[\w-]+\s+){{0,3}}(?:api|endpoint|tool|route|{STANDING}),?\s*$""",
+    re.I | re.S | re.X,
 )
+# Behind it: `A is only for ...`, `A when ...`, `A needs ...`, `A is the classic endpoint`.
+FOLLOWS = re.compile(
+    rf"""\W*(?:(?:is|are|was|were|be|been|has|have|can|could|may|must|should|will|would)\s+)*
+    (?:(?:and|but|not|never|just|still|always|correct|best|better|right|meant|intended|reserved|restricted|limited
+    |used|called|taken|kept|needed|required|valid|available|allowed|permitted|offered|provided|supported|to\ be\ used
+    |the\ one|works?|runs?|appl(?:y|ies)|helps?|stays?)\s+)*
+    (?:(?:{TURN}|handles?|covers?|serves?|concerns?|needs?|requires?|accepts?|expects?|takes?|excludes?|cannot
+    |(?:the|an?)\s+(?:\w+\s+)?{STANDING})\b|(?<=\W)(?<!\bis\s)to\s)""",
+    re.I | re.X,
+)
+ANY = frozenset(concept(word) for word in ("read", "list"))  # no matter of its own: what most tools do
+# a heading of its own: `Refunds: A`, `| refunds | A |`, `A (refunds)`
+BEFORE, BEHIND = re.compile(r"(?:[:|>]|\s[-–—=])\s*$"), re.compile(r"\s*(?:[:|(]|->|[-–—=]\s)")
+PLACE = re.compile(rf"(?:{BEFORE.pattern}|\b(?:to|into|in|at|is|are|as)\s+(?:the\s+)?$)", re.I)
 REQUIRES = re.compile(r"\b(?:needs?|requires?|accepts?|expects?)\b", re.I)
+# what happened to a tool, or is said of it, is no case of it
 HISTORY = re.compile(
-    r"\b(?:exists?|existed|introduced|released|documented|described|listed|published)\b", re.I
+    r"\W*(?:(?:is|are|was|were|has|have|had|been|be|not|also|only|often|\w+ly)\s+)*(?:exists?|existed|introduced|released"
+    r"|documented|described|explained|listed|published|mentioned|discussed|talked|known|heard|written|added|renamed"
+    r"|maintained|(?:comes?|shows?) up)\b",
+    re.I,
 )
 # `A instead of B`: the first is right where the second is not, whatever else is said of it
 CONTRAST = re.compile(
@@ -60,14 +81,19 @@ CONTRAST = re.compile(
     r"|in preference to)\b",
     re.I,
 )
-# what stands before a name that is only there
-HAS = re.compile(
-    r"\b(?:has|have|had|knows?|includ(?:es?|ing)|contains?|holds?|lists?|offers?|provides?|names?|mentions?"
-    r"|there (?:is|are|was)|(?:is|are) called)\s+(?:(?:the|a|an|also|both)\s+)*$",
+# `Do not call A`, not `Let us not forget A`
+REJECTS = re.compile(
+    r"\b(?:instead|rather|unlike|over|replac\w+|supersed\w+)\b|(?:\b(?:not|never|avoid|without)|n['’]t)\s+"
+    r"(?:(?:[\w-]+\s+){0,3}(?:use|using|call|calling|choose|take|pick|prefer|to|with|by|from|via|through)\s+)?"
+    r"(?:(?:for|the|an?|any|old|legacy|classic|deprecated|obsolete)\s+)*$",
     re.I,
 )
+# `B is deprecated and replaced by it`: by what was named before
+BY_IT = re.compile(r"\bby (?:it|this|that)\b|\bin favou?r of (?:it|this|that)\b|\bin its favou?r\b", re.I)
 OTHERWISE = re.compile(
-    r"\b(?:if not|otherwise|else|(?:by|the) default|in (?:all|any|every) other cases?)\b", re.I
+    r"^\W*then\W*$|\bif (?:\w+ )?(?:(?:is|are|was|has|have|does|do) ?)?(?:not|n['’]t)\b"
+    r"|\b(?:otherwise|else|(?:by|the) default|in (?:all|any|every) other cases?)\b",
+    re.I,
 )
 EQUALLY = re.compile(r"\b(?:alternatively|also|too|equally|either|likewise)\b", re.I)
 ASIDE = re.compile(
@@ -91,17 +117,14 @@ class Said:
     kind: Kind
     place: Place
     wording: Wording
+    firm: bool  # whether a condition leads to the tool, or away from it
+    heading: bool = False
     together: tuple[str, ...] = ()  # the tools that are named together there
-    after: Place | None = None  # the place in the same sentence that it is set against
+    after: Place | None = None  # the place that it is set against
 
     @property
     def tells(self) -> bool:
         return bool(self.wording.telling)
-
-    @property
-    def firm(self) -> bool:
-        """Whether a condition leads to the tool, or away from it."""
-        return self.kind in ("away", "limit", "case") or (self.kind == "use" and self.tells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,59 +198,68 @@ def apart(pairs: Iterable[Sequence[Any]], corrections: Iterable[Mapping[str, Any
 
 def _said(reading: Reading) -> Iterator[Said]:
     """Clauses first, then the text from left to right."""
-    content = reading.content
-    for number, clause in enumerate(content.clauses):
-        yield Said(clause["route_to"], "use", Place(f"/clauses/{number}"), _added(clause["when"], ()))
+    empty = EMPTY - {stem(word) for tool in reading.content.tools for word in _matter(tool)}
+    for number, clause in enumerate(reading.content.clauses):
+        added = _added(clause["when"], empty)
+        place = Place(f"/clauses/{number}")
+        yield Said(clause["route_to"], "use", place, added, bool(added.telling))
     for number, one in enumerate(reading.statements):
-        kind, added = _read(reading, one)
+        kind, added, firm = _read(one, empty)
+        heading = bool(BEFORE.search(one.lead) or BEHIND.match(one.tail))
         against = _set_against(reading, number)
         for tool in one.tools:
-            yield Said(tool, kind, _place(one), added, one.tools, against)
+            yield Said(tool, kind, _place(one), added, firm, heading, one.tools, against)
 
 
 def _place(one: Statement) -> Place:
     return Place("/rule_text", one.start, one.end)
 
 
-def _read(reading: Reading, one: Statement) -> tuple[Kind, Wording]:
-    text, kind = reading.content.text, KINDS[one.stance]
-    if ALIKE.search(one.words):
-        return "named", wording("")
-    apis = sorted({tool.partition("/")[0] for tool in reading.content.tools})
-    added = _added(one.words, () if kind == "use" else apis)
-    if kind == "told":
-        kind = "limit" if REQUIRES.search(one.words) else "case" if CASE.search(one.words) else "told"
-    lead = text[one.start : text.index(one.tools[0], one.start)]
-    if kind == "use" and HAS.search(lead):
-        return "named", added
-    if added.telling:
-        history = kind in ("told", "case", "limit") and HISTORY.search(one.words)
-        return ("named" if history else kind), added
-    if OTHERWISE.search(one.words):
-        return "use", added
-    if kind == "use":  # a call without a case, such as `Use A.`
-        return ("use" if CALLS.search(lead) and not EQUALLY.search(one.words) else "named"), added
-    return (kind if kind == "away" else "named"), added
+def _read(one: Statement, empty: frozenset[str]) -> tuple[Kind, Wording, bool]:
+    """What a statement says of its tools, in which words, and whether a condition leads to them or away."""
+    added = _added(one.words, empty)
+    tells = bool(added.telling)
+    if ALIKE.search(one.lead) or ALIKE.search(one.tail):
+        return "named", added, False
+    if one.stance == "dead":
+        return "away", added, True
+    if one.stance == "not":
+        rejects = bool(REJECTS.search(one.lead))
+        return ("away" if rejects else "named"), added, rejects
+    if not tells and OTHERWISE.search(one.words):
+        return "use", added, False
+    if CALLS.search(one.lead):  # `Use A.` is a call too, without a case
+        return ("use" if tells or not EQUALLY.search(one.words) else "named"), added, tells
+    leads, is_object = bool(LEADS.search(one.lead)), bool(wording(one.lead).telling)
+    if not tells or HISTORY.match(one.tail):
+        return "named", added, False
+    if is_object:  # words lead up to the name, and are a condition, or a place to which they lead
+        led = leads or PLACE.search(one.lead)
+        return ("use" if led else "named"), added, leads
+    firm = leads or bool(FOLLOWS.match(one.tail))
+    if one.stance == "limits" or REQUIRES.search(one.words):
+        return "limit", added, firm
+    return ("case" if firm else "told"), added, firm
 
 
 def _set_against(reading: Reading, number: int) -> Place | None:
-    """The place before it in the same sentence that `instead of` and its like set it against."""
+    """The place before it that `instead of` sets it against in the same sentence, or `replaced by it` in any."""
     one = reading.statements[number]
     before = reading.statements[number - 1] if number else None
-    if before is None or one.stance != "not" or before.sentence != one.sentence or before.stance == "not":
+    if before is None or before.stance == one.stance:
         return None
-    text = reading.content.text
-    is_set = CONTRAST.match(text, one.start, one.end) and not COPULA.search(text[before.start : before.end])
-    return _place(before) if is_set else None
+    if one.stance == "dead":
+        return _place(before) if BY_IT.search(one.tail) else None
+    is_set = one.stance == "not" and before.sentence == one.sentence and CONTRAST.match(one.lead)
+    return _place(before) if is_set and not COPULA.search(before.tail) else None
 
 
-def _added(words: str, apis: Sequence[str]) -> Wording:
-    """What a phrase says beyond naming: what stands in brackets counts, empty words and the tools' APIs do not."""
+def _added(words: str, empty: frozenset[str]) -> Wording:
+    """What a phrase says beyond naming: what stands in brackets counts, empty words do not."""
     phrase = ASIDE.sub(" ", re.sub(r"[()\[\]]", " ", words))
-    whole = wording(WORD.sub(lambda match: " " if stem(match[0].casefold()) in EMPTY else match[0], phrase))
-    named = {concept(word) for api in apis for word in (*name_words(api), *plain_words(api))}
+    whole = wording(WORD.sub(lambda match: " " if stem(match[0].casefold()) in empty else match[0], phrase))
     sides = {side for side, shape in SIDES if shape.search(phrase)}
-    return Wording(whole.sequence, (whole.telling - named) | sides, whole.turns)
+    return Wording(whole.sequence, whole.telling | sides, whole.turns)
 
 
 def _best(said: Sequence[Said]) -> Said | None:
@@ -249,38 +281,34 @@ def tell_apart(one: Said, other: Said) -> bool:
         return True
     if "named" in (one.kind, other.kind) or one.kind == other.kind == "away":
         return False
-    if "away" in (one.kind, other.kind):
-        away, said = (one, other) if one.kind == "away" else (other, one)
-        return said.kind != "told" or _on_topic(away, said)
-    spoken_of = [said for said in (one, other) if said.kind in ("told", "case")]
-    if one.kind == other.kind == "case":
-        return not _same(one.wording, other.wording)
-    if len(spoken_of) == 2:  # a case and a description: each must say something of its own
-        return one.kind != other.kind and _adds(one, other) and _adds(other, one)
-    if len(spoken_of) == 1:
-        led = other if spoken_of[0] is one else one
-        return (led.tells or spoken_of[0].kind == "case") and _adds(led, spoken_of[0])
-    return (one.tells or other.tells) and not _same(one.wording, other.wording)
+    if not (
+        one.heading
+        and other.heading
+        or (one.firm or other.firm)
+        and _stands(one, other)
+        and _stands(other, one)
+    ):
+        return False
+    return "away" in (one.kind, other.kind) or not _same(one.wording, other.wording)
 
 
 def _same(one: Wording, other: Wording) -> bool:
     return one.telling == other.telling and one.turns == other.turns
 
 
-def _adds(led: Said, told: Said) -> bool:
-    """Whether a description says anything that the other place does not, and of the same matter."""
-    if told.kind == "told" and not _on_topic(led, told):
+def _stands(told: Said, led: Said) -> bool:
+    """Whether the first place says when its tool is right: by a condition, as what is left when the other's does not
+    hold, or by words on the same matter that the other place does not have."""
+    if told.firm or not told.tells:
+        return told.firm or led.tells
+    matter = led.wording.telling | {concept(word) for tool in (led.tool, told.tool) for word in _matter(tool)}
+    ours, theirs = (Wording((), said.wording.telling - ANY, frozenset()) for said in (led, told))
+    if not (theirs.telling & matter or ours.contrasts(theirs)):
         return False
-    ours, theirs = led.wording.turns, told.wording.turns
-    return bool(told.wording.telling - led.wording.telling or theirs - ours) or ("not" in ours) != (
-        "not" in theirs
-    )
+    turns, others = told.wording.turns, led.wording.turns
+    return bool(theirs.telling - ours.telling or turns - others) or ("not" in turns) != ("not" in others)
 
 
-def _on_topic(other: Said, told: Said) -> bool:
-    """Whether a description speaks of what the other place or one of the names speaks of: `comes up now and then` is
-    said of any tool."""
-    words = (word for tool in (other.tool, told.tool) for word in name_words(tool.partition("/")[2]))
-    matter = other.wording.telling | STANDING | {concept(word) for word in words}
-    ours, theirs = (Wording((), said.wording.telling, frozenset()) for said in (other, told))
-    return bool(told.wording.telling & matter) or ours.contrasts(theirs)
+def _matter(tool: str) -> list[str]:
+    """The words of a name behind its API."""
+    return name_words(tool.partition("/")[2])

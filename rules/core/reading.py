@@ -17,10 +17,11 @@ from rules.core.wording import BRACKETS, LEAST_WORDS, Wording, wording
 
 Stance = Literal["use", "tells", "limits", "not", "dead"]
 
-END = re.compile(r"[.;!:](?=\s|$)|\?(?=\s|$)(?!\s+then\b)|\n", re.I)
+END = re.compile(r"[.;!:?](?=\s|$)|\n")
 # what may stand between names that are spoken of together
 JOINS = re.compile(
-    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*|\s+",
+    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?"
+    r"|\s*,\s*(?:with\s+|by\s+)?|\s+",
     re.I,
 )
 # the last of these between two names: where the words of the first end and those of the second begin
@@ -30,7 +31,7 @@ LINK = (
 )
 TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
 
-NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|and|or)\b)*", re.I)
+NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|then|and|or)\b)*", re.I)
 
 FILLERS = r"(?:\s+(?:the|a|an|always|just|simply|then|please|also))*"
 WORD = r"\s+(?!that\b|which\b)[\w-]+"
@@ -60,8 +61,8 @@ OPENS = re.compile(
 )
 CALLS = re.compile(
     r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+)*\b(?:use|uses|using|used"
-    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|in favou?r of|goes? to|go through)"
-    r"\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
+    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|in favou?r of"
+    r"|go(?:es)? (?:to|through))\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
     re.I,
 )
 REASON = re.compile(r"\bso that\b.*|,\s*(?:because|which|since|as|where)\b.*", re.I | re.S)
@@ -95,7 +96,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One place of the text: `tools` that are named together, how the words stand to them, words with names cut out.
-    `sentence` is where its sentence starts."""
+    `sentence` is where its sentence starts; `lead` and `tail` are what stands before and behind the names."""
 
     tools: tuple[str, ...]
     stance: Stance
@@ -103,6 +104,8 @@ class Statement:
     start: int
     end: int
     sentence: int
+    lead: str
+    tail: str
 
 
 def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
@@ -128,9 +131,10 @@ def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
 
 
 def _is_label(text: str, mentions: Sequence[Mention], around: Sequence[int]) -> bool:
-    """Whether the middle one of three places is the colon of `name: case` or `case: name`, which ends nothing."""
+    """Whether the middle one of three places is the colon of `name: case` or `case: name`, or the question mark of
+    `case? name`, which ends nothing."""
     begin, colon, stop = around
-    if text[colon - 1] != ":":
+    if text[colon - 1] not in ":?":
         return False
     left, right = (
         [mention for mention in mentions if start <= mention[0] < end]
@@ -163,7 +167,7 @@ def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]
             tail = tail[: turn.start()] if turn else tail
         lead = text[begin:start]
         words, behind = _situation(lead, tail), end + len(tail)
-        found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence))
+        found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence, lead, tail))
         begin = behind
     return found
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rules.core.pairs import apart, kept, read_pairs, to_add
 from rules.core.reading import Reading
 from rules.core.rule import make_content
+from tests.bench.pairs_apart import PHRASES
 
 NEW, OLD, THIRD = "Pay/new", "Pay/old", "Pay/third"
 
@@ -48,6 +49,16 @@ SEPARATING = [
     "Is the payslip from 2024 or later? Then Pay/new. Is it older? Then Pay/old.",
     "Pay/new reads payslips of 2024, unlike Pay/old.",
     "When the reference is known, use Pay/new; Pay/old serves those whose reference is missing.",
+    "Pay/old is deprecated and replaced by Pay/new.",
+    "Everybody knows Pay/new. Pay/old is deprecated and replaced by it.",
+    "How many slips are wanted? Pay/new. Which one is wanted? Pay/old.",
+    "If the worker has moved, Pay/new is right. If he has not, Pay/old is.",
+    "Final slips are only in Pay/new. Drafts belong to Pay/old.",
+    "Never call Pay/old for slips of 2024; Pay/new reads slips of any year.",
+    "Use Pay/new for new integrations. Pay/old is the classic endpoint.",
+    "Grants come from the new API, Pay/new; Pay/old is no longer maintained.",
+    "Slips above 100 pages go to Pay/new. For shorter ones, Pay/old.",
+    "Pay/new is limited to one slip; when there are more, call Pay/old.",
 ]
 NAMING = [
     "Pay/new and Pay/old exist.",
@@ -72,6 +83,11 @@ NAMING = [
     "Pay/old is deprecated. Pay/new exists.",
     "Pay/old is deprecated. The first tool is Pay/new.",
     "When the payslip is from 2024 on, use Pay/new. Pay/old is known to the people in Lisbon.",
+    "When the payslip is from 2024 on, use Pay/new. The pay team maintains Pay/old.",
+    "When the payslip is from 2024 on, use Pay/new. In the handbook there is Pay/old.",
+    "When the payslip is from 2024 on, use Pay/new. Do not mix it up with Pay/old.",
+    "When the payslip is from 2024 on, use Pay/new. Let us not forget Pay/old.",
+    "You may read payslips with Pay/new, with Pay/old or by hand.",
 ]
 
 
@@ -83,6 +99,12 @@ def test_plain_text_with_a_condition_tells_two_tools_apart(text):
 @pytest.mark.parametrize("text", NAMING)
 def test_naming_two_tools_does_not_tell_them_apart(text):
     assert state(text) == "named"
+
+
+@pytest.mark.parametrize("phrase", PHRASES["open"][0])
+def test_sentence_that_only_mentions_one_of_two_says_no_case_of_it(phrase):
+    assert state(f"When the payslip is from 2024 on, use Pay/new. {phrase.format(OLD)}") == "named"
+    assert state(f"{phrase.format(NEW)} Pay/old is deprecated.") == "named"
 
 
 def test_tool_that_the_rule_never_mentions_is_not_named():
