@@ -39,43 +39,21 @@ def main() -> int:
 def fill(cache: Path | None) -> None:
     from django.conf import settings
     from django.core.management import call_command
-    from django.db import transaction
 
-    from catalog.core.tool import ToolRecord
-    from catalog.imports.services import ToolContent, contents_write
     from catalog.lookalikes import _store_embeddings, embedding_key
-    from catalog.models import CatalogImport, Domain, Tool
-    from catalog.services import ledger_update
+    from catalog.models import Tool
     from tests.bench.lookalikes import embeddings, read_public
 
     call_command("migrate", verbosity=0)
     if Tool.objects.exists():
         return
-    tools = read_public(Path(settings.TRACE_PUBLIC_DATA)).tools
-    rows = embeddings(tools, cache)
-    with transaction.atomic():
-        for slug in sorted({tool["domain"] for tool in tools.values()}):
-            domain = Domain.objects.create(slug=slug.lower(), title=slug)
-            origin = CatalogImport.objects.create(
-                filename=slug, format="jsonl", domain=domain, digest="0" * 64
-            )
-            contents = []
-            for name, tool in tools.items():
-                if tool["domain"] == slug:
-                    record = ToolRecord(
-                        name, tool["description"], tuple(tool["permissions"]), tool["deprecated"]
-                    )
-                    contents.append(ToolContent(record.content(domain.pk), record.content_hash(domain.pk)))
-            contents_write(contents, catalog_import=origin)
-        ledger_update()
-    ids = dict(Tool.objects.values_list("name", "pk"))
-    stored = dict(Tool.objects.values_list("name", "description"))
-    _store_embeddings(
-        [
-            (ids[name], embedding_key(name, stored[name]), row)
-            for name, row in zip(sorted(tools), rows, strict=True)
-        ]
-    )
+    folder = Path(settings.TRACE_PUBLIC_DATA)
+    for path in sorted((folder / "catalog").glob("*.jsonl")):
+        call_command("catalog_import", str(path), domain=path.stem, verbosity=0)
+    tools = read_public(folder).tools
+    known = {name: (pk, text) for pk, name, text in Tool.objects.values_list("pk", "name", "description")}
+    rows = zip(sorted(tools), embeddings(tools, cache), strict=True)
+    _store_embeddings([(known[name][0], embedding_key(name, known[name][1]), row) for name, row in rows])
 
 
 def measure() -> None:
