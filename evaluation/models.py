@@ -492,8 +492,8 @@ class ClusterRollup(models.Model):
     )
     score_low = models.FloatField(null=True)
     score_high = models.FloatField(null=True)
-    likeness = models.FloatField(
-        help_text="orders what is not measured: uncovered pairs x similarity; no cost"
+    expected_rules = models.FloatField(
+        help_text="over its uncovered pairs, from signals alone; orders what is not measured; no cost"
     )
     at = models.DateTimeField(help_text="when it was counted otherwise than before")
 

@@ -14,7 +14,7 @@ from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from catalog.core.operations import Operation
-from catalog.core.pointers import PointerIndex, title
+from catalog.core.pointers import PointerIndex
 from catalog.core.twins import newest_first, twin_key
 
 FLOOR = 1.15  # the least weight of an edge
@@ -179,12 +179,11 @@ class Graph:
         left, right = pair
         (mine, *_), (its, *_) = self._index.forms[left], self._index.forms[right]
         gone = [name for name in pair if name in self.deprecated]
-        heads = [title(self.tools[name].description).casefold().rstrip(".") for name in pair]
         return Signals(
             cosine=cosine,
             ranks=(self.ranks.get(left, {}).get(right, 0), self.ranks.get(right, {}).get(left, 0)),
             operation=mine == its,
-            title=heads[0] == heads[1],
+            title=self._index.heads[left] == self._index.heads[right],
             action=mine.action == its.action,
             vendor=self._index.vendor[left] == self._index.vendor[right],
             points=tuple(self.pointers.get(pair, ())),

@@ -6,6 +6,7 @@ endings and words that every API uses.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from catalog.core.words import name_words, stem
@@ -73,6 +74,7 @@ def telling_stems(text: str) -> Iterator[str]:
             yield found
 
 
+@lru_cache(maxsize=100_000)
 def operation(text: str) -> Operation:
     """`POSTDeleteTerminal` deletes: a verb right behind the HTTP method says more than the method."""
     stems = list(telling_stems(text))

@@ -86,8 +86,11 @@ class PointerIndex:
         self.descriptions, self.deprecated, self.rank = descriptions, frozenset(deprecated), rank
         self.forms: dict[str, tuple[Operation, ...]] = {}
         self.vendor: dict[str, str] = {}
+        self.heads: dict[str, str] = {}  # how each description begins, as it is compared
         self._of_api: defaultdict[str, list[str]] = defaultdict(list)
-        self._apis: defaultdict[str, list[str]] = defaultdict(list)
+        # APIs of a vendor by the words of their family, and by family and version
+        self._apis: defaultdict[tuple[str, frozenset[str]], list[str]] = defaultdict(list)
+        self._versions: defaultdict[tuple[str, str, int | None], list[str]] = defaultdict(list)
         self._spelt: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         self._holding: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for name in sorted(descriptions):
@@ -103,9 +106,12 @@ class PointerIndex:
         api, endpoint = split_name(name)
         vendor = self.vendor[name] = vendor_of(api)
         if api not in self._of_api:
-            self._apis[vendor].append(api)
+            family, number = api_family(api)
+            self._apis[vendor, frozenset(telling_stems(family)) - {stem(vendor)}].append(api)
+            self._versions[vendor, family, number].append(api)
         self._of_api[api].append(name)
         head = title(self.descriptions[name])
+        self.heads[name] = head.casefold().rstrip(".")
         for spelling in {_letters(endpoint), _letters(without_method(endpoint)), _letters(head)}:
             self._spelt[vendor, spelling].append(name)
         forms = (
@@ -159,13 +165,8 @@ class PointerIndex:
 
     def _apis_called(self, vendor: str, call: str) -> list[str]:
         """`Checkout API` -> every version of AcmeCheckout."""
-        own = {stem(vendor)}
-        wanted = operation(call).objects - own
-        return [
-            api
-            for api in self._apis[vendor]
-            if wanted and wanted == frozenset(telling_stems(api_family(api)[0])) - own
-        ]
+        wanted = operation(call).objects - {stem(vendor)}
+        return self._apis.get((vendor, wanted), []) if wanted else []
 
     def _at_path(self, name: str, method: str, path: str, apis: frozenset[str], instead: bool) -> str | None:
         """The tool behind `POST /v2/payments/{id}`."""
@@ -173,11 +174,7 @@ class PointerIndex:
         action = METHODS.get(method.casefold(), "")
         if version := PATH_VERSION.match(path):
             family, number = api_family(api)[0], int(version[1])
-            same = frozenset(
-                other
-                for other in self._apis[vendor]
-                if other != api and api_family(other) == (family, number)
-            )
+            same = frozenset(self._versions.get((vendor, family, number), ())) - {api}
             if same:
                 return self._alike(name, self.forms[name][0], same, FOUND)
         path = PARAMETER.sub("", PATH_VERSION.sub("", path))

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evaluation.core.coverage import COVERED, UNCOVERED, ClusterCoverage, Pair, QueryGroups, pair_of
 from synthesis.core.agreement import wilson
@@ -209,23 +209,45 @@ def covered_tally(rows: Iterable[ClusterCoverage], tallies: Mapping[int, Tally])
     )
 
 
-# The order of gaps.
+# What signals alone let expect, and the order of gaps.
+
+RULES_A_PAIR = {"points": 0.25, "deprecated": 0.08, "same": 0.01, "nearest": 0.0065}
+NEAR = 3  # the rank up to which a deprecated tool stands against a live one
+
+
+def rule_chance(signals: Mapping[str, Any]) -> float:
+    """How many rules a vendor writes about a pair of look-alikes that speaks so: shares counted on one half of the
+    public rules (tests/bench/lookalikes.py). `signals`: as the catalog stores them (catalog/core/edges.py). It says
+    where a rule is likely to be missing; of wrong answers it says nothing."""
+    best = min((rank for rank in signals.get("ranks", ()) if rank), default=0)
+    if signals.get("version"):
+        return 0.0
+    if signals.get("points"):
+        return RULES_A_PAIR["points"]
+    if signals.get("deprecated") and 0 < best <= NEAR:
+        return RULES_A_PAIR["deprecated"]
+    if signals.get("operation") or signals.get("title"):
+        return RULES_A_PAIR["same"]
+    return RULES_A_PAIR["nearest"] / max(1, best)
 
 
 class Rank(NamedTuple):
-    """`score` None: not measured; then `likeness` orders, which is no cost."""
+    """A cluster with uncovered pairs. `score`: wrong answers to expect, None where none of its tools was measured;
+    `unmeasured`: whether a tool with an uncovered pair was not; `rules`: to expect from signals alone."""
 
     cluster: int
     score: float | None
-    likeness: float
+    unmeasured: bool
+    rules: float
+
+    @property
+    def place(self) -> tuple[int, float, float]:
+        """Lower is further up: those with expected wrong answers, the most first; then those that are not measured, or
+        not whole, by the rules that signals let expect; then those that were measured without a wrong answer."""
+        part = 0 if self.score else 1 if self.unmeasured else 2
+        return part, -(self.score or 0.0), -self.rules
 
 
 def ranking(rows: Iterable[Rank]) -> list[int]:
-    """Clusters: those with expected wrong answers, the most first; then those not measured, by likeness; then those
-    that were measured without a wrong answer. Ties by id."""
-
-    def place(row: Rank) -> tuple[int, float, float, int]:
-        part = 1 if row.score is None else 0 if row.score > 0 else 2
-        return part, -(row.score or 0), -row.likeness, row.cluster
-
-    return [row.cluster for row in sorted(rows, key=place)]
+    """Clusters in the order of their places, ties by id."""
+    return [row.cluster for row in sorted(rows, key=lambda row: (row.place, row.cluster))]

@@ -1,7 +1,7 @@
 """Which look-alikes do published rules tell apart: the arithmetic over edges of confusable clusters.
 
 In: the clusters of one clustering (tools, edges) and rules with their sets T(r) and the pairs that they tell apart.
-Out: each cluster's state and gap score, and the group (covered, uncovered, outside) of a benchmark query.
+Out: each cluster's state and the rules to expect, and the group (covered, uncovered, outside) of a benchmark query.
 
 An edge joins two look-alikes of a cluster (catalog/core/edges.py says which). It is covered when a condition of ONE
 published rule separates its two tools (rules/core/pairs.py). Where a rule's T(r) only holds both, the edge is named
@@ -43,6 +43,7 @@ class ClusterFacts:
     edges: tuple[tuple[int, int, float], ...]
     mean_similarity: float
     dismissed: bool = False
+    chances: Mapping[Pair, float] = field(default_factory=dict)  # {edge: rules to expect from its signals}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,14 @@ class ClusterCoverage:
     drafts: tuple[int, ...]  # drafts that hold two tools of it
 
     @property
-    def gap_score(self) -> float:
-        """Uncovered edges x mean similarity x (1 + production misses); misses are not recorded yet, so 0."""
-        return 0.0 if self.state == "dismissed" else len(self.uncovered) * self.cluster.mean_similarity
+    def is_gap(self) -> bool:
+        return bool(self.uncovered) and self.state != "dismissed"
+
+    @property
+    def expected_rules(self) -> float:
+        """Over its uncovered pairs, from signals alone (confusion.rule_chance); no cost, which rollups hold."""
+        chances = self.cluster.chances
+        return sum(chances.get(edge, 0.0) for edge in self.uncovered) if self.is_gap else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +153,8 @@ def totals(rows: Sequence[ClusterCoverage]) -> Totals:
 
 
 def ranked_gaps(rows: Iterable[ClusterCoverage]) -> list[ClusterCoverage]:
-    """Clusters that still have uncovered edges, the costliest first; ties by id."""
-    gaps = [row for row in rows if row.gap_score > 0]
-    return sorted(gaps, key=lambda row: (-row.gap_score, row.cluster.id))
+    """Clusters that still have uncovered edges, where most rules are to be expected first; ties by id."""
+    return sorted((row for row in rows if row.is_gap), key=lambda row: (-row.expected_rules, row.cluster.id))
 
 
 class OutsidePairs(NamedTuple):

@@ -243,7 +243,7 @@ def shown_outcomes(found: Sequence[LabelledOutcome], reader: Any) -> list[ShownO
     return shown
 
 
-def _texts(source: str, ids: list[int | None]) -> dict[tuple[str, int], tuple[str, int]]:
+def _texts(source: str, ids: Sequence[int | None]) -> dict[tuple[str, int], tuple[str, int]]:
     if source == Source.BENCHMARK:
         rows = LabelledOutcome.objects.filter(item__in=ids)
         columns = ("item", "item__data__query", "item__benchmark")

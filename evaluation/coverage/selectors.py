@@ -17,6 +17,7 @@ from catalog.core.edges import summary
 from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage as core
+from evaluation.core.confusion import rule_chance
 from evaluation.core.coverage import ClusterCoverage, ClusterFacts, QueryGroups, RuleFacts, Totals
 from evaluation.models import Evaluation
 from rules.models import ChangeRequest, RuleChange, RuleReading, RuleVersion
@@ -110,9 +111,12 @@ def read_clusters(tools: Stamp, clusters: Stamp) -> ClusterBook:
     rows = Cluster.objects.filter(clustering__in=owner).order_by("position", "id").values_list(*columns)
     for pk, clustering, members, edges, similarity, label in rows:
         pairs = tuple((a, b, cosine) for a, b, cosine, *_ in edges)
-        book.clusters[owner[clustering]].append(ClusterFacts(pk, frozenset(members), pairs, similarity))
+        signals = {(edge[0], edge[1]): edge[4] if len(edge) > 4 else {} for edge in edges}
+        chances = {pair: rule_chance(told) for pair, told in signals.items()}
+        facts = ClusterFacts(pk, frozenset(members), pairs, similarity, chances=chances)
+        book.clusters[owner[clustering]].append(facts)
         book.labels[pk] = label
-        book.whys[pk] = summary(edge[4] if len(edge) > 4 else {} for edge in edges)
+        book.whys[pk] = summary(signals.values())
         book.home.update(dict.fromkeys(members, pk))
     return book
 
@@ -221,7 +225,7 @@ class ClusterRow:
     named: int  # of the open ones, those that a rule only names
     open: int
     mean_similarity: float
-    gap_score: float
+    expected_rules: float
     why: str  # its tools are look-alikes, in a line
     tools: list[ToolName]  # by name
     rules: list[RuleName]
@@ -229,6 +233,11 @@ class ClusterRow:
     drafts: list[RuleName]
     dismissed_reason: str
     coverage: ClusterCoverage
+
+    @property
+    def gap_score(self) -> float:
+        """What pages show that do not read rollups yet: open pairs x similarity, which is no cost."""
+        return self.open * self.mean_similarity if self.coverage.is_gap else 0.0
 
     @cached_property
     def words(self) -> str:
@@ -256,7 +265,7 @@ class DomainCoverage:
     rules: int  # published
     totals: Totals
     clusters: list[ClusterRow]
-    gaps: list[ClusterRow]  # the costliest first
+    gaps: list[ClusterRow]  # where most rules are to be expected first
     ranked: list[ClusterRow]  # gaps, then the rest in the clustering's order
     by_id: dict[int, ClusterRow]
     outside: list[OutsideRow]
@@ -286,7 +295,7 @@ class DomainCoverage:
                     "label": gap.label,
                     "why": gap.why,
                     "state": gap.state,
-                    "score": round(gap.gap_score, 3),
+                    "expected_rules": round(gap.expected_rules, 4),
                     "uncovered_edges": gap.open,
                     "edges": gap.edges,
                     "tools": [tool.name for tool in gap.tools],
@@ -415,7 +424,7 @@ def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
             totals=core.totals(covered),
             clusters=list(rows.values()),
             gaps=gaps,
-            ranked=[*gaps, *(row for row in rows.values() if not row.gap_score)],
+            ranked=[*gaps, *(row for row in rows.values() if not row.coverage.is_gap)],
             by_id=rows,
             outside=[
                 OutsideRow(names[rule], pairs, [tools[tool].name for tool in outside if tool in tools])
@@ -443,7 +452,7 @@ def _row(
         named=len(found.named),
         open=len(found.uncovered),
         mean_similarity=cluster.mean_similarity,
-        gap_score=found.gap_score,
+        expected_rules=found.expected_rules,
         why=book.whys[cluster.id],
         tools=sorted((tools[tool] for tool in cluster.tools if tool in tools), key=lambda tool: tool.name),
         rules=[names[version] for version in found.rules],

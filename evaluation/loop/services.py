@@ -90,8 +90,10 @@ def _tell(report: GateReport) -> int:
     held = GateReport.objects.select_for_update(no_key=True, of=("self",))
     report = held.select_related("candidate__run", "champion__run").get(pk=report.pk)
     versions = list(newly_learned(report))
+    asked = rule_results().filter(model=report.champion, version__in=versions).count()
     asking = Job.objects.filter(kind=RULE_TESTS, params__model=report.champion_id, state__in=UNDER_WAY)
-    if not versions or asking.exists() or Notice.objects.filter(key=key_of(report)).exists():
+    waits = asked < len(versions) and asking.exists()
+    if not versions or waits or Notice.objects.filter(key=key_of(report)).exists():
         return 0
     by_author: defaultdict[int, list[RuleVersion]] = defaultdict(list)
     changes = RuleChange.objects.filter(version__in=versions).select_related("request")

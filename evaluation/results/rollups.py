@@ -42,7 +42,7 @@ from evaluation.results.groups import in_force, lock
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-EDITION = 1  # of the arithmetic: another one makes a recount due
+EDITION = 2  # of the arithmetic: another one makes a recount due
 PATIENCE = timedelta(seconds=60)  # between two counts by the sweeper, however much samples and drafts move
 Values = dict[str, Any]
 ROWS = 2000  # of one statement
@@ -188,9 +188,13 @@ def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, in
             "wrong_embedding": theirs.wrong,
             "requests": sum(int(term.requests) for term in terms if term.n),
             **_bounds(confusion.expected(terms)),
-            "likeness": _rounded(found.gap_score),
+            "expected_rules": _rounded(found.expected_rules),
         }
-    gaps = [Rank(pk, row["score"], row["likeness"]) for pk, row in made.items() if row["open_tools"]]
+    gaps = [
+        Rank(pk, row["score"], row["measured"] < len(row["open_tools"]), row["expected_rules"])
+        for pk, row in made.items()
+        if row["open_tools"]
+    ]
     rest = [pk for pk, row in made.items() if not row["open_tools"]]
     for place, pk in enumerate([*confusion.ranking(gaps), *rest], start=1):
         made[pk]["rank"] = place

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Pair = tuple[str, str]
-RULES_A_PAIR = {"points": 0.25, "deprecated": 0.08, "same": 0.01, "nearest": 0.0065}  # seen on the first half
 CURVE = (0.9, 1.0, 1.15, 1.3, 1.45, 1.6, 1.8, 2.2)
 K = 13
 THRESHOLD = 1e-9
@@ -32,6 +31,7 @@ THRESHOLD = 1e-9
 class Public(NamedTuple):
     tools: dict[str, dict[str, Any]]
     rules: list[dict[str, Any]]
+    queries: list[dict[str, Any]]  # labelled; most are about a rule
 
 
 def halves(rules: Sequence[dict[str, Any]], seed: int) -> tuple[list[int], list[int]]:
@@ -45,7 +45,7 @@ def halves(rules: Sequence[dict[str, Any]], seed: int) -> tuple[list[int], list[
 
     owner: dict[str, int] = {}
     for place, rule in enumerate(rules):
-        for tool in (rule["tool_name"], *rule["confusables"]):
+        for tool in rule_set(rule):
             one, other = sorted((top(place), top(owner.setdefault(tool, place))))
             parent[other] = one
     groups: defaultdict[int, list[int]] = defaultdict(list)
@@ -59,6 +59,10 @@ def halves(rules: Sequence[dict[str, Any]], seed: int) -> tuple[list[int], list[
     return sorted(found[0]), sorted(found[1])
 
 
+def rule_set(rule: dict[str, Any]) -> list[str]:
+    return [rule["tool_name"], *rule["confusables"]]
+
+
 def pairs_of(rules: Sequence[dict[str, Any]], chosen: Iterable[int]) -> list[Pair]:
     return [(rules[place]["tool_name"], other) for place in chosen for other in rules[place]["confusables"]]
 
@@ -66,7 +70,8 @@ def pairs_of(rules: Sequence[dict[str, Any]], chosen: Iterable[int]) -> list[Pai
 def read_public(folder: Path) -> Public:
     lines = [line for path in sorted((folder / "catalog").glob("*.jsonl")) for line in path.open()]
     tools = {tool["name"]: tool for tool in map(json.loads, lines)}
-    return Public(tools, json.loads((folder / "rules" / "rules.json").read_text()))
+    asked = (folder / "benchmarks" / "prb_public" / "queries.jsonl").open()
+    return Public(tools, json.loads((folder / "rules" / "rules.json").read_text()), [*map(json.loads, asked)])
 
 
 def embeddings(tools: dict[str, dict[str, Any]], cache: Path | None) -> np.ndarray:
@@ -166,20 +171,9 @@ def shares(clusters: Sequence[Any], pairs: Sequence[Pair], tools: int) -> dict[s
 
 
 def expected_rules(cluster: Any) -> float:
-    """How many rules a vendor writes over pairs that speak so, summed over the cluster's edges."""
-    return sum(map(rule_chance, (edge.signals for edge in cluster.edges)))
+    from evaluation.core.confusion import rule_chance
 
-
-def rule_chance(signals: Any) -> float:
-    if signals.version:
-        return 0.0
-    if signals.points:
-        return RULES_A_PAIR["points"]
-    if signals.deprecated and 0 < signals.best_rank <= 3:
-        return RULES_A_PAIR["deprecated"]
-    if signals.operation or signals.title:
-        return RULES_A_PAIR["same"]
-    return RULES_A_PAIR["nearest"] / max(1, signals.best_rank)
+    return sum(rule_chance(edge.signals.as_dict()) for edge in cluster.edges)
 
 
 SCORES: dict[str, Callable[[Any], float]] = {
@@ -193,7 +187,66 @@ SCORES: dict[str, Callable[[Any], float]] = {
 }
 
 
-def ranking(clusters: Sequence[Any], wanted: Sequence[Pair], other: Sequence[Pair]) -> dict[str, Any]:
+class Asked(NamedTuple):
+    """A labelled request, and the tool that the embedding chooses first for it."""
+
+    gold: tuple[str, ...]
+    first: str
+
+
+def ask_embedding(world: "World", queries: Sequence[dict[str, Any]]) -> list[Asked]:
+    from catalog.lookalikes import encode_texts
+
+    texts = [{"id": str(place), "text": row["query"]} for place, row in enumerate(queries)]
+    ids, rows = encode_texts(texts)
+    best = (rows @ world.rows.T).argmax(axis=1)
+    return [
+        Asked(tuple(queries[int(place)]["tools"]), world.names[first])
+        for place, first in zip(ids, best, strict=True)
+    ]
+
+
+def page_order(clusters: Sequence[Any], place: dict[str, int], asked: Sequence[Asked]) -> list[float]:
+    """Of each cluster, a number that is higher the further up a page shows it: by gap score, then by what signals let
+    expect. No rule is published, so every pair is open; a tool counts one request."""
+    from evaluation.core import confusion
+    from evaluation.core.coverage import ClusterFacts, cover
+
+    facts = []
+    for number, cluster in enumerate(clusters):
+        edges = {(place[edge.left], place[edge.right]): edge.signals for edge in cluster.edges}
+        chances = {pair: confusion.rule_chance(signals.as_dict()) for pair, signals in edges.items()}
+        known = tuple((a, b, signals.cosine) for (a, b), signals in edges.items())
+        facts.append(
+            ClusterFacts(number, frozenset(map(place.__getitem__, cluster.tools)), known, 0.0, False, chances)
+        )
+    rows, side = cover(facts, []), confusion.EMBEDDING
+    outcomes = [
+        confusion.Outcome(tuple(map(place.__getitem__, one.gold)), {side: place[one.first]}) for one in asked
+    ]
+    tallies = confusion.Tallies.count(outcomes, confusion.Ground.build(rows), side).tools
+    ranks = []
+    for row in rows:
+        terms = confusion.gap_terms(confusion.open_tools(row), tallies, {})
+        bounds = confusion.expected(terms)
+        unmeasured = any(not term.n for term in terms)
+        score = bounds.value if bounds else None
+        ranks.append(confusion.Rank(row.cluster.id, score, unmeasured, row.expected_rules))
+
+    height = {place: number for number, place in enumerate(sorted({rank.place for rank in ranks}))}
+    return [-float(height[rank.place]) for rank in ranks]
+
+
+Scores = dict[str, Sequence[float]]
+
+
+def scores_of(clusters: Sequence[Any]) -> Scores:
+    return {title: [score(cluster) for cluster in clusters] for title, score in SCORES.items()}
+
+
+def ranking(
+    clusters: Sequence[Any], scores: Scores, wanted: Sequence[Pair], other: Sequence[Pair]
+) -> dict[str, Any]:
     """AUC of each score: clusters that hold a wanted pair above those that hold no rule's pair at all."""
     home = {name: place for place, cluster in enumerate(clusters) for name in cluster.tools}
 
@@ -203,9 +256,9 @@ def ranking(clusters: Sequence[Any], wanted: Sequence[Pair], other: Sequence[Pai
     positive, ignored = holding(wanted), holding(other)
     negative = [place for place in range(len(clusters)) if place not in positive | ignored]
     found = {}
-    for title, score in SCORES.items():
-        plus = np.array([score(clusters[place]) for place in sorted(positive)])
-        minus = np.sort([score(clusters[place]) for place in negative])
+    for title, values in scores.items():
+        plus = np.array([values[place] for place in sorted(positive)])
+        minus = np.sort([values[place] for place in negative])
         below = np.searchsorted(minus, plus - THRESHOLD) + np.searchsorted(
             minus, plus + THRESHOLD, side="right"
         )
@@ -280,8 +333,20 @@ def main() -> None:
         clusters = next(iter(world.clusters(words)))[1]
         if words:
             spent = round(time.process_time() - started, 1)
-            found["ranking"] = ranking(clusters, pairs, rest)
-            found["ranking, words withheld"] = ranking(without_words(clusters), pairs, rest)
+            silent, told = without_words(clusters), ask_embedding(world, public.queries)
+            held = {name for place in chosen for name in rule_set(public.rules[place])}
+            orders = {
+                "gap score, nothing measured": page_order(clusters, world.place, []),
+                "gap score, measured by requests about no rule of this half": page_order(
+                    clusters, world.place, [one for one in told if not held & set(one.gold)]
+                ),
+                "gap score, measured by all public requests (most are about rules)": page_order(
+                    clusters, world.place, told
+                ),
+            }
+            found["ranking"] = ranking(clusters, scores_of(clusters) | orders, pairs, rest)
+            quiet = {"gap score, nothing measured": page_order(silent, world.place, [])}
+            found["ranking, words withheld"] = ranking(silent, scores_of(silent) | quiet, pairs, rest)
         found["with words" if words else "without words"] = shares(clusters, pairs, len(public.tools))
     if asked.curve:
         for words in (True, False):

@@ -247,6 +247,19 @@ def test_label_says_what_is_common_and_what_differs() -> None:
     ]
 
 
+def test_label_says_versions_where_only_they_differ_and_spellings_where_nothing_else_does() -> None:
+    assert cluster_labels([["AcmePayV1/cancel", "AcmePayV2/cancel", "AcmePayV9/cancel"]]) == [
+        "cancel: AcmePay V1 to V9"
+    ]
+    assert cluster_labels([["AcmePay/cancel", "AcmePayV2/cancel"]]) == ["cancel: AcmePay and AcmePay V2"]
+    assert cluster_labels([["A/getCard", "A/getCards"]]) == ["get card: getCard · getCards"]
+
+
+def test_label_of_one_verb_in_several_apis_names_what_it_is_done_to() -> None:
+    tools = ["A/create-company", "A/create-connection", "B/create-connection"]
+    assert cluster_labels([tools]) == ["create connection or company: A · B"]
+
+
 def test_label_holds_only_words_that_are_true_of_every_tool() -> None:
     terms = ["A/getPaymentTerms", "B/getPaymentTerm", "C/getPayments"]
     (label,) = cluster_labels([terms])

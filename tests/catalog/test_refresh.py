@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from catalog import lookalikes
-from catalog.models import NeighbourList, Tool
-from tests.factories import make_tool
+from catalog.models import Cluster, Clustering, NeighbourList, Tool
+from tests.factories import make_domain, make_tool
 from trace_site import jobs
 from trace_site.jobs import Job
 
@@ -77,3 +77,41 @@ def test_a_tool_imported_between_the_two_steps_is_looked_at_too(client_as, refre
     monkeypatch.setattr(lookalikes, "clusters_update", imported)
     assert refreshed().state == "done"
     assert NeighbourList.objects.count() == 3
+
+
+def newest_clusters():
+    newest = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
+    columns = ("clustering__domain", "position", "label", "tool_ids", "edges")
+    rows = Cluster.objects.filter(clustering__in=newest.values("pk"))
+    return list(rows.order_by("clustering__domain", "position").values_list(*columns))
+
+
+def test_after_edits_the_clusters_are_those_of_a_fresh_start_and_other_domains_keep_theirs(refreshed):
+    law = make_domain("law")
+    for word in ("aab", "aba", "abb", "bba"):
+        make_tool(f"PayV1/{word}"), make_tool(f"PayV2/{word}")
+        make_tool(f"LawV1/{word}zzzzzz", domain=law)
+
+    def refresh():
+        lookalikes.neighbours_update()
+        return lookalikes.clusters_update()
+
+    refresh()
+    edits = (
+        lambda: Tool.objects.filter(name="PayV2/aab").update(
+            description="Deprecated. Use PayV2/bba instead."
+        ),
+        lambda: Tool.objects.filter(name="PayV2/bba").update(deprecated=True),
+        lambda: Tool.objects.filter(name="PayV2/abb").update(status=Tool.Status.RETIRED),
+        lambda: make_tool("PayV3/aab"),
+    )
+    for edit in edits:
+        before = newest_clusters()
+        edit()
+        found = refresh()
+        assert (found["hr"]["new"], found["law"]["new"]) == (True, False)
+        brought_up = newest_clusters()
+        assert brought_up != before
+        NeighbourList.objects.all().delete()  # everything is found anew
+        assert not any(domain["new"] for domain in refresh().values())
+        assert newest_clusters() == brought_up

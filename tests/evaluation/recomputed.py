@@ -48,24 +48,42 @@ def held() -> set[tuple[str, frozenset[int]]]:
     return found
 
 
+def chance(signals: dict) -> float:
+    """Rules to expect of a pair; the first line that holds."""
+    best = min(filter(None, signals.get("ranks", [])), default=None)
+    table = pd.Series(
+        {
+            0.0: signals.get("version", False),
+            0.25: bool(signals.get("points")),
+            0.08: bool(signals.get("deprecated")) and best in (1, 2, 3),
+            0.01: signals.get("operation", False) or signals.get("title", False),
+            0.0065 / (best or 1): True,
+        }
+    )
+    return float(table[table].index[0])
+
+
 def edges() -> pd.DataFrame:
-    """A row a pair of the newest clusterings: domain, cluster, a, b, dismissed, told (apart), named (only)."""
+    """A row a pair of the newest clusterings: domain, cluster, place (of the cluster), a, b, dismissed, told (apart),
+    named (only), chance."""
     newest = frame(Clustering.objects.all(), "id", "domain", "version").sort_values("version")
     newest = newest.groupby("domain").tail(1)
     clusters = frame(
         Cluster.objects.filter(clustering__in=list(newest.id)),
-        *("id", "clustering", "edges", "dismissed_reason", "mean_similarity"),
+        *("id", "clustering", "edges", "dismissed_reason", "position"),
     )
     clusters["domain"] = clusters.clustering.map(dict(zip(newest.id, newest.domain, strict=True)))
     told, named = told_apart(), held()
     rows = []
     for one in clusters.itertuples():
-        for a, b, *_ in one.edges:
+        for a, b, *more in one.edges:
             pair = (one.domain, frozenset((a, b)))
             is_told = pair in told
             is_named = pair in named and not is_told
-            rows.append((one.domain, one.id, a, b, bool(one.dismissed_reason), is_told, is_named))
-    return pd.DataFrame(rows, columns=["domain", "cluster", "a", "b", "dismissed", "told", "named"])
+            what = (bool(one.dismissed_reason), is_told, is_named, chance(more[2] if len(more) > 2 else {}))
+            rows.append((one.domain, one.id, one.position, a, b, *what))
+    columns = ["domain", "cluster", "place", "a", "b", "dismissed", "told", "named", "chance"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def requests(model) -> pd.DataFrame:
@@ -244,6 +262,7 @@ def recomputed() -> dict[str, dict]:
         mine = own[[members.get(tool) == pk for tool in own.tool]] if len(own) else own
         score, low, high = summed(terms(waiting))
         clusters[int(pk)] = {
+            "expected_rules": 0.0 if dismissed else round(float(rows[~rows.told].chance.sum()), 6),
             "pairs": len(rows),
             "covered": int(rows.told.sum()),
             "named": int(rows.named.sum()),
@@ -257,6 +276,18 @@ def recomputed() -> dict[str, dict]:
             "score_low": low,
             "score_high": high,
         }
+    order = pairs.groupby("cluster").agg(domain=("domain", "first"), place=("place", "first"))
+    order["gap"] = [bool(clusters[pk]["open_tools"]) for pk in order.index]
+    order["score"] = [clusters[pk]["score"] or 0.0 for pk in order.index]
+    order["whole"] = [clusters[pk]["measured"] == len(clusters[pk]["open_tools"]) for pk in order.index]
+    order["rules"] = [clusters[pk]["expected_rules"] for pk in order.index]
+    order["whole"] &= order.score == 0  # what went wrong comes first, however much was measured
+    order.loc[~order.gap, ["whole", "rules"]] = False, 0.0
+    order.loc[order.gap, "place"] = 0
+    by = ["gap", "score", "whole", "rules", "place", "cluster"]
+    ordered = order.reset_index().sort_values(by, ascending=[False, False, True, False, True, True])
+    for pk, rank in zip(ordered.cluster, ordered.groupby("domain").cumcount() + 1, strict=True):
+        clusters[int(pk)]["rank"] = int(rank)
     domains = {}
     for domain in sorted(set(domain_of.values())):
         rows, own = live[live.domain == domain], labelled[labelled.domain == domain]

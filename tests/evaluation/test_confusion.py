@@ -1,6 +1,7 @@
 """What look-alikes cost: shares of labelled requests at uncovered pairs times requests; what was not asked is not 0."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from evaluation.core.confusion import (
     minus,
     open_tools,
     ranking,
+    rule_chance,
     what_if,
 )
 from evaluation.core.coverage import ClusterCoverage, ClusterFacts
@@ -181,9 +183,33 @@ def test_covered_tally_is_of_tools_with_a_covered_pair():
     assert covered_tally([PAY, GONE], tallies) == Tally(n=4, wrong=2, covered=1)
 
 
-def test_order_of_gaps_says_cost_before_likeness_and_puts_measured_without_a_miss_last():
-    rows = [Rank(1, None, 9.0), Rank(2, 0.0, 99.0), Rank(3, 0.5, 0.1), Rank(4, 2.0, 0.1), Rank(5, None, 12.0)]
-    assert ranking(rows) == [4, 3, 5, 1, 2]
+def test_order_of_gaps_says_what_went_wrong_before_what_signals_let_expect_and_measured_without_a_miss_last():
+    rows = [
+        Rank(1, None, True, 0.1),
+        Rank(2, 0.0, False, 0.9),  # all its tools were asked for, and none went wrong
+        Rank(3, 0.5, True, 0.0),
+        Rank(4, 2.0, False, 0.0),
+        Rank(5, None, True, 0.3),
+        Rank(6, 0.0, True, 0.2),  # one of them was
+    ]
+    assert ranking(rows) == [4, 3, 5, 6, 1, 2]
+
+
+def test_signals_let_expect_a_rule_where_the_words_call_for_one_and_never_between_versions():
+    words = rule_chance({"points": [["A/a", "Use b instead."]], "ranks": [1, 1]})
+    gone = rule_chance({"deprecated": "A/a", "ranks": [0, 3]})
+    same = rule_chance({"operation": True, "ranks": [9, 0]})
+    near, far = rule_chance({"ranks": [1, 4]}), rule_chance({"ranks": [0, 4]})
+    assert words > gone > same > near > far > 0
+    assert rule_chance({"deprecated": "A/a", "ranks": [4, 0]}) == far
+    assert rule_chance({"version": True, "points": [["A/a", "Use b."]]}) == 0
+    assert rule_chance({}) == near  # of a clustering that kept no signals
+
+
+def test_rules_are_expected_over_uncovered_pairs_only():
+    row = replace(PAY, cluster=replace(PAY.cluster, chances={(1, 2): 0.25, (3, 2): 0.08, (3, 4): 0.01}))
+    assert math.isclose(row.expected_rules, 0.09)
+    assert replace(row, state="dismissed").expected_rules == 0
 
 
 def test_bounds_of_nothing_wrong_reach_above_zero():

@@ -18,8 +18,9 @@ RING = ClusterFacts(
     tools=frozenset({1, 2, 3, 4, 5}),
     edges=((1, 2, 0.9), (2, 3, 0.8), (3, 4, 0.8), (4, 5, 0.7), (1, 5, 0.8)),
     mean_similarity=0.8,
+    chances=dict.fromkeys([(1, 2), (2, 3), (3, 4), (4, 5), (1, 5)], 0.01),
 )
-PAIR = ClusterFacts(id=2, tools=frozenset({8, 9}), edges=((8, 9, 0.95),), mean_similarity=0.95)
+PAIR = ClusterFacts(2, frozenset({8, 9}), ((8, 9, 0.95),), 0.95, chances={(8, 9): 0.25})
 
 
 def telling(number, tools, **fields):
@@ -45,7 +46,7 @@ def test_rule_that_only_names_moves_no_pair():
     names_all = RuleFacts(1, (1, 2, 3, 4, 5), samples=10)
     row = cover([RING], [names_all])[0]
     assert (row.state, row.covered, len(row.named), row.naming) == ("named", (), 5, (1,))
-    assert row.uncovered == row.named and row.gap_score == 4.0
+    assert row.uncovered == row.named and row.is_gap
     assert state(names_all, telling(2, (8, 9), published=False)) == "named"
 
 
@@ -65,7 +66,7 @@ def test_draft_tells_nothing_apart():
 
 
 def test_pair_has_no_order():
-    turned = ClusterFacts(2, frozenset({8, 9}), ((9, 8, 0.9),), 0.9)
+    turned = ClusterFacts(2, frozenset({8, 9}), ((9, 8, 0.9),), 0.9, chances={(9, 8): 0.25})
     assert cover([turned], [telling(1, (9, 8))])[0].covered == ((9, 8),)
 
 
@@ -96,10 +97,10 @@ def test_dismissed_cluster_leaves_the_denominator_and_the_gaps():
     assert [row.cluster.id for row in ranked_gaps(rows)] == [1]
 
 
-def test_gaps_are_ranked_by_uncovered_edges_times_similarity():
-    rows = cover([PAIR, RING], [telling(1, (1, 2))])
+def test_gaps_are_ranked_by_the_rules_to_expect_over_uncovered_edges():
+    rows = cover([RING, PAIR], [telling(1, (1, 2))])
     gaps = ranked_gaps(rows)
-    assert [(gap.cluster.id, round(gap.gap_score, 3)) for gap in gaps] == [(1, 3.2), (2, 0.95)]
+    assert [(gap.cluster.id, round(gap.expected_rules, 3)) for gap in gaps] == [(2, 0.25), (1, 0.04)]
 
 
 def test_fully_covered_cluster_is_no_gap():

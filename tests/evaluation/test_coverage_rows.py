@@ -58,7 +58,7 @@ def test_gap_names_its_tools_and_the_pairs_nobody_has_ruled_on():
     make_cluster(a, b, c)
     rule = make_rule(a, b)
     gap = one().gaps[0]
-    assert (gap.state, gap.edges, gap.covered, gap.gap_score) == ("touched", 2, 1, 0.9)
+    assert (gap.state, gap.edges, gap.covered, gap.expected_rules) == ("touched", 2, 1, 0.0065)
     assert gap.coverage.uncovered == ((b.pk, c.pk),) and [one.name for one in gap.tools] == [
         "Pay/A",
         "Pay/B",

@@ -286,7 +286,7 @@ def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
     assert (row.pairs, row.covered, row.gaps, row.score, row.model) == (2, 0, 1, None, None)
     assert gaps.confusion_by_group(row)["all"].ours is None
     (gap,) = gaps.clusters("hr")
-    assert (gap.rank, gap.score, gap.measured) == (1, None, 0) and gap.likeness > 0
+    assert (gap.rank, gap.score, gap.measured) == (1, None, 0) and gap.expected_rules > 0
     assert gaps.tool_confusion(gap.open_tools) == {}
 
 

@@ -27,6 +27,13 @@ from trace_site.lib.files import read_jsonl
 pytestmark = pytest.mark.django_db
 DEMO = Path(settings.BASE_DIR) / "trace_site" / "demo"
 PUBLIC = Path(settings.TRACE_PUBLIC_DATA)
+SIGNALS = (
+    {"ranks": [2, 0]},
+    {"operation": True},
+    {"deprecated": "A/a", "ranks": [1, 5]},
+    {"points": [["A/a", "Use b."]]},
+    {"version": True},
+)
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +101,8 @@ class Catalogue:
         clustering = Clustering.objects.create(domain_id=domain, version=version, tau=0.8, algorithm="test")
         for place, part in enumerate(parts):
             ids = [tools[name].pk for name in part]
-            edges = [[a, b, 0.9] for n, a in enumerate(ids) for b in ids[n + 1 : n + 3]]
+            pairs = [(a, b) for n, a in enumerate(ids) for b in ids[n + 1 : n + 3]]
+            edges = [[a, b, 0.9, 1.5, SIGNALS[n % len(SIGNALS)]] for n, (a, b) in enumerate(pairs)]
             rows = [tools[name] for name in part]
             make_cluster(*rows, clustering=clustering, edges=edges, position=place)
 

@@ -85,10 +85,13 @@ def test_job_stores_each_published_version_once(tools, model):
     ruled(tools, ("Book a day", ["Leave/Book"]), code="B")
     ruled(tools, ("q", ["Leave/Book"]), code="DRAFT", published=False)
     ruled(tools, code="NO_TESTS")
-    assert asked(model) == {"rules_tested": 2, "rules_passed": 1}
+    assert asked(model) == {"rules_tested": 2, "rules_passed": 1, "kept_out": 0}
     stored = RuleTestResult.objects.get(version=rule.published)
     assert (stored.passed, stored.total, stored.results[1]["found"][0]) == (1, 2, "Pay/GetPayslip")
-    assert asked(model) == {"rules_tested": 0, "rules_passed": 0} and RuleTestResult.objects.count() == 2
+    assert (
+        asked(model) == {"rules_tested": 0, "rules_passed": 0, "kept_out": 0}
+        and RuleTestResult.objects.count() == 2
+    )
 
 
 def test_new_version_is_asked_alone(tools, model):
@@ -137,7 +140,7 @@ def test_a_rule_that_is_published_meanwhile_is_asked_too(tools, model, monkeypat
             ruled(tools, ("GetSlip please", ["OldPay/GetSlip"]))
 
     monkeypatch.setattr(tasks, "predict", published)
-    assert asked(model) == {"rules_tested": 2, "rules_passed": 2}
+    assert asked(model) == {"rules_tested": 2, "rules_passed": 2, "kept_out": 0}
     assert RuleTestResult.objects.count() == 2
 
 

@@ -195,6 +195,7 @@ TAGS_BY_ROOM = {
     "imports": "catalog",
     "queries": "catalog",
     "changes": "change-requests",
+    "rule-suggestions": "rules",
     "review": "synthesis",
 }
 VERBS = {"GET": "read", "POST": "create", "PUT": "save", "PATCH": "change", "DELETE": "remove"}

@@ -1,5 +1,6 @@
 """manage.py coverage: what published rules tell apart, per domain."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,9 @@ from django.core.management import CommandParser
 from catalog.models import Domain
 from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
+from evaluation.coverage import gaps
 from evaluation.coverage.selectors import DomainCoverage, coverage
+from evaluation.models import ClusterRollup
 from evaluation.results import rollups
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import not_found
@@ -30,19 +33,23 @@ class Command(TraceCommand):
         if options["domain"] and not rows:
             slugs = Domain.objects.values_list("slug", flat=True)
             raise not_found(f"domain {options['domain']!r}", "domains", slugs)
-        for row in rows:
-            for line in coverage_lines(row):
-                self.echo(line)
-        told: dict[str, Any] = {"domains": {row.domain: row.as_dict() for row in rows}}
+        told: dict[str, Any] = {"domains": {}}
         if options["recount"]:
-            differed = told["rollups"] = rollups.refresh()
-            parts = ", ".join(f"{many:,} {what}" for what, many in differed.items())
+            told["rollups"] = rollups.refresh()
+        for row in rows:
+            costs = {one.pk: one for one in gaps.clusters(row.domain)}
+            found = told["domains"][row.domain] = row.as_dict()
+            found["gaps"] = with_costs(found["gaps"], costs)
+            for line in (*coverage_lines(row), *gap_lines(found["gaps"])):
+                self.echo(line)
+        if options["recount"]:
+            parts = ", ".join(f"{many:,} {what}" for what, many in told["rollups"].items())
             self.echo(f"rollups counted anew; rows that differed: {parts or 'a recount is still to come'}")
         return told, ""
 
 
 def coverage_lines(row: DomainCoverage) -> Iterator[str]:
-    """The state of a domain and its costliest gaps."""
+    """The state of a domain."""
     if row.clustering is None:
         yield f"{row.domain}: {row.tools:,} tools, no clusters yet (run manage.py catalog_clusters)"
         return
@@ -65,7 +72,24 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
             base = row.recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
             beside = f"   embedding recall@1 {interval_words(base)}" if base else ""
             yield f"  {group}: {metric} {interval_words(found['metrics'][metric])} n {found['n']}{beside}"
-    for gap in row.gaps[:MOST_GAPS]:
-        yield f"  gap {gap.gap_score:6.1f}  {gap.open} of {gap.edges} edges  {gap.state:<8} {gap.label}"
-    if len(row.gaps) > MOST_GAPS:
-        yield f"  ... and {len(row.gaps) - MOST_GAPS} more"
+
+
+def with_costs(found: list[dict[str, Any]], costs: dict[int, ClusterRollup]) -> list[dict[str, Any]]:
+    """By rank, with the wrong answers to expect; null where nothing was measured, or not counted yet."""
+
+    def rank(row: dict[str, Any]) -> float:
+        return costs[row["id"]].rank if row["id"] in costs else math.inf
+
+    names = ("score", "score_low", "score_high")
+    return [
+        {**row, **{name: getattr(costs.get(row["id"]), name, None) for name in names}}
+        for row in sorted(found, key=rank)
+    ]
+
+
+def gap_lines(found: list[dict[str, Any]]) -> Iterator[str]:
+    for gap in found[:MOST_GAPS]:
+        wrong = "not measured" if gap["score"] is None else f"{gap['score']:.1f} wrong answers expected"
+        yield f"  gap {gap['uncovered_edges']} of {gap['edges']} edges  {gap['state']:<8} {wrong}  {gap['label']}"
+    if len(found) > MOST_GAPS:
+        yield f"  ... and {len(found) - MOST_GAPS} more"
