@@ -31,6 +31,9 @@ class EvaluationConfig(AppConfig):
         ),
         Area((ADMIN, PRODUCT_MANAGER), ADMINS, "evaluation:loop"),
         Area(
+            ROLES, WRITERS, "evaluation:what_if evaluation:what_if_csv evaluation:what_if_draft api-what-if"
+        ),
+        Area(
             ROLES,
             ADMINS,
             "evaluation:gate evaluation:gate_of_model evaluation:gate_start api-evaluation-gate",

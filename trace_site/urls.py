@@ -38,6 +38,7 @@ API = [
     "training.runs.api",
     "training.registry.api",
     "evaluation.gate.api",
+    "evaluation.what_if.api",
 ]
 
 handler404 = "trace_site.views.not_found"

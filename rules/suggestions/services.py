@@ -1,5 +1,5 @@
-"""Suggested rules kept in step with the catalog: found by a job, dismissed by people, worded by a model where one is
-configured. Nothing here makes a draft or publishes: that takes a person in the editor.
+"""Suggested rules kept in step with the catalog: found by a job, drafted or dismissed by people, worded by a model where
+one is configured. Nothing here publishes: that takes people, through a change request.
 
 A run computes a domain only when what it reads has changed, and writes only the rows that differ.
 """
@@ -16,10 +16,11 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from catalog.models import Domain, NeighbourList, Tool
+from rules.changes.drafts import change_draft
 from rules.core.redirects import Described
 from rules.core.suggestions import METHOD, Evidence, Failure, Suggester, Suggestion
-from rules.models import RuleSuggestion
-from rules.suggestions.selectors import KIND, covered_pairs, proposed
+from rules.models import RuleChange, RuleSuggestion
+from rules.suggestions.selectors import KIND, covered_pairs, proposed, suggested
 from trace_site.audit import models as audit_models
 from trace_site.database import generation_key
 from trace_site.jobs import Job, JobContext, enqueue
@@ -277,6 +278,19 @@ def _reword(ctx: JobContext, domains: Sequence[str]) -> dict[str, Any]:
 
 
 # What people do.
+
+
+@transaction.atomic
+def suggestions_draft(*, suggestions: Iterable[int], actor: Any) -> list[RuleChange]:
+    """A draft for the actor of each that is proposed and nobody is writing yet, in a request of its own. Raises
+    TraceError `not_allowed`."""
+    held = RuleSuggestion.objects.select_for_update().filter(pk__in=list(suggestions)).order_by("pk")
+    still = proposed().filter(pk__in=[row.pk for row in held]).order_by("-score", "pk")
+    return [
+        change_draft(actor=actor, content=one.row.content, domain=one.row.domain_id)
+        for one in suggested(list(still))
+        if one.draft is None
+    ]
 
 
 @transaction.atomic

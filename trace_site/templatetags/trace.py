@@ -42,6 +42,7 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
 # pages that belong to an entry without lying under its address
 ALSO = {
     "synthesis:review": ("synthesis/batches", "synthesis/quality", "synthesis/team", "synthesis/guidelines"),
+    "clusters": ("evaluation/what-if",),
     "rules:list": ("evaluation/loop",),
     "training:list": ("evaluation/gate",),
 }
