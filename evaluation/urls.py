@@ -48,6 +48,7 @@ urlpatterns = [
     path("loop/evaluate/<int:model_id>/", loop_views.loop_evaluate, name="loop_evaluate"),
     path("what-if/", what_if_views.what_if, name="what_if"),
     path("what-if/choice.csv", what_if_views.what_if_csv, name="what_if_csv"),
+    path("what-if/assign/", what_if_views.what_if_assign, name="what_if_assign"),
     path("what-if/draft/", what_if_views.what_if_draft, name="what_if_draft"),
     path("playground/", playground.playground_page, name="playground"),
     path("playground/answer/", playground.playground_answer, name="answer"),

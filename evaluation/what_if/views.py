@@ -7,15 +7,18 @@ from collections import defaultdict
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog.models import Clustering, Domain
+from catalog.lookalikes import cluster_assign
+from catalog.models import Cluster, Clustering, Domain
 from catalog.selectors import tools_by_id
 from evaluation.coverage.pages import STATES
+from evaluation.coverage.views import AssignForm, acting
 from evaluation.models import ClusterRollup
 from evaluation.what_if.selectors import (
     SHOWN_DRAFTS,
@@ -62,6 +65,8 @@ def what_if(request: HttpRequest) -> HttpResponse:
         "picks": [(pick, _write_url(slug, pick.gap)) for pick in plan.picks] if plan else [],
         "who": who_answers(counted),
         "labels": STATES,
+        "nobody": {"pk": "choice"},
+        **acting(request.user),
     }
     if request.headers.get("HX-Request"):
         return render(request, "coverage/_what_if.html", context)
@@ -176,6 +181,26 @@ def _pick_cells(pick: Pick) -> tuple[Any, ...]:
         ),
         *(pick.n, pick.wrong, pick.measured, len(pick.terms), ""),
     )
+
+
+@require_POST
+def what_if_assign(request: HttpRequest) -> HttpResponse:
+    """Give the clusters of the choice to one person."""
+    plan, form = _plan(request), AssignForm(request.POST)
+    found = Cluster.objects.filter(pk__in={pick.gap.pk for pick in plan.picks}).order_by("pk")
+    try:
+        if not form.is_valid():
+            message = next(iter(form.errors.values()))[0]
+            raise TraceError(message, code="bad_input")
+        with transaction.atomic():
+            for cluster in found:
+                cluster_assign(cluster=cluster, actor=request.user, **form.cleaned_data)
+        owner, many = form.cleaned_data["owner"], len(found)
+        several = f"{many} clusters are" if many != 1 else f"{found[0].label} is"
+        messages.success(request, f"{several} given to {owner or 'nobody'}.")
+    except TraceError as error:
+        messages.error(request, error.message)
+    return redirect(f"{reverse('evaluation:what_if')}?{plan.choice.query}")
 
 
 @require_POST

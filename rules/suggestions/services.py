@@ -1,5 +1,5 @@
-"""Suggested rules kept in step with the catalog: found by a job, drafted or dismissed by people, worded by a model where
-one is configured. Nothing here publishes: that takes people, through a change request.
+"""Suggested rules kept in step with the catalog: found by a job, drafted or dismissed by people, worded by a model
+where one is configured. Nothing here publishes: that takes people, through a change request.
 
 A run computes a domain only when what it reads has changed, and writes only the rows that differ.
 """
