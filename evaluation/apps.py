@@ -60,4 +60,4 @@ class EvaluationConfig(AppConfig):
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"
     model_gate = "evaluation.gate.selectors.of_model"
-    failing_requests = "evaluation.results.predictions.failing_requests"  # see rules.suggestions.services
+    failing_requests = "evaluation.coverage.outcomes.failing_requests"  # see rules.suggestions.services

@@ -7,7 +7,7 @@ value. The arithmetic is core/confusion.py; what samples cost is of synthesis/ge
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from catalog.models import Cluster
 from evaluation.core.confusion import Bounds, Tally, Term, WhatIf, expected, gap_terms, what_if
 from evaluation.core.coverage import UNCOVERED, Pair, pair_of
 from evaluation.coverage.gaps import side_of
+from evaluation.coverage.pages import model_words
 from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
 from rules.models import RuleSuggestion
 from rules.suggestions.selectors import proposed, told_apart
@@ -122,11 +123,15 @@ def drafts_in(domain: str, rows: Iterable[ClusterRollup]) -> list[Draft]:
     """Suggested rules whose target lies in these gaps, the surest first; at most three queries."""
     by_id = {row.pk: row for row in rows}
     held = {tool for row in by_id.values() for tool in row.open_tools}
-    return _drafts(proposed([domain]).filter(target__in=held), by_id) if held else []
+    return _drafts(_suggested(proposed([domain]).filter(target__in=held)), by_id) if held else []
 
 
-def _drafts(suggestions: QuerySet[RuleSuggestion], gaps_by_id: dict[int, ClusterRollup]) -> list[Draft]:
-    found = list(suggestions.select_related("target").order_by("-score", "pk"))
+def _suggested(rows: QuerySet[RuleSuggestion]) -> list[RuleSuggestion]:
+    return list(rows.select_related("target").order_by("-score", "pk"))
+
+
+def _drafts(found: Sequence[RuleSuggestion], gaps_by_id: Mapping[int, ClusterRollup]) -> list[Draft]:
+    """Those in one of these gaps; two queries."""
     apart = told_apart(found)
     homes = {row.target.cluster_id for row in found} & gaps_by_id.keys()
     edges = {
@@ -221,11 +226,11 @@ class Plan:
 
 def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
     """A constant number of queries."""
-    picked = {row.pk: row for row in gaps(choice.domain).filter(pk__in=choice.gaps)}
-    wanted = proposed([choice.domain]).filter(pk__in=choice.rules) if choice.rules else None
-    homes = wanted.values("target__cluster") if wanted is not None else ()
-    around = {row.pk: row for row in gaps(choice.domain).filter(pk__in=homes)} if homes else {}
-    drafts = _drafts(wanted, around | picked) if wanted is not None else []
+    wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
+    homes = {row.target.cluster_id for row in wanted}
+    around = {row.pk: row for row in gaps(choice.domain).filter(pk__in={*choice.gaps, *homes})}
+    picked = {pk: row for pk, row in around.items() if pk in choice.gaps}
+    drafts = _drafts(wanted, around)
     whole = {tool for row in picked.values() for tool in row.open_tools}
     pairs = {pair for draft in drafts for pair in draft.pairs}
     asked = Asked.of(whole | {tool for pair in pairs for tool in pair}, side_of(counted))
@@ -257,13 +262,6 @@ def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
     )
 
 
-def who_answers(counted: DomainRollup) -> str:
-    """Whose wrong answers are counted, in words."""
-    if counted.model is None:
-        return "the embedding"
-    return f"the {'champion' if counted.alias == 'champion' else 'newest model'} (model {counted.model_id})"
-
-
 def _saves(found: WhatIf, terms: Sequence[Term], asked: Asked, counted: DomainRollup) -> list[Line]:
     date = f"counted {timezone.localtime(counted.at):%-d %b %Y}"
     unmeasured = "not measured: no labelled request that was kept out of training concerns these tools"
@@ -274,7 +272,7 @@ def _saves(found: WhatIf, terms: Sequence[Term], asked: Asked, counted: DomainRo
         wrong = sum(term.wrong for term in terms)
         n = asked.labelled({tool for tool, row in asked.tools.items() if row.n})
         basis = (
-            f"{wrong} of {n} labelled requests go wrong there with {who_answers(counted)}; "
+            f"{wrong} of {n} labelled requests go wrong there with the {model_words(counted)}; "
             f"{found.measured} of {found.tools} tools are measured, {date}"
         )
         now = _figure(found.misses, basis)

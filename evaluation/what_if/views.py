@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.lookalikes import cluster_assign
 from catalog.models import Cluster, Clustering, Domain
 from catalog.selectors import tools_by_id
-from evaluation.coverage.pages import STATES
+from evaluation.coverage.pages import STATES, model_words, requests_url, write_url
 from evaluation.coverage.views import AssignForm, acting
 from evaluation.models import ClusterRollup
 from evaluation.what_if.selectors import (
@@ -32,7 +32,6 @@ from evaluation.what_if.selectors import (
     gap_page,
     plan_of,
     side_of,
-    who_answers,
 )
 from rules.suggestions.services import suggestions_draft
 from trace_site.lib.cells import csv_lines
@@ -62,15 +61,20 @@ def what_if(request: HttpRequest) -> HttpResponse:
     plan = plan_of(choice, counted) if len(choice) else None
     context |= {
         "plan": plan,
-        "picks": [(pick, _write_url(slug, pick.gap)) for pick in plan.picks] if plan else [],
-        "who": who_answers(counted),
-        "labels": STATES,
+        "picks": [_linked(slug, pick) for pick in plan.picks] if plan else [],
+        "who": model_words(counted),
         "nobody": {"pk": "choice"},
         **acting(request.user),
     }
     if request.headers.get("HX-Request"):
         return render(request, "coverage/_what_if.html", context)
     return render(request, "coverage/what_if.html", {**context, **_list(request, choice, side_of(counted))})
+
+
+def _linked(domain: str, pick: Pick) -> tuple[Pick, str, str]:
+    """With the addresses of the editor and of the labelled requests."""
+    writing = write_url(domain, pick.gap.open_tools)
+    return pick, writing, requests_url(domain, cluster=pick.gap.pk)
 
 
 def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
@@ -88,6 +92,8 @@ def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
     shown = [
         {
             "row": row,
+            "label": STATES[row.state].label,
+            "asked_url": requests_url(choice.domain, cluster=row.pk),
             "tools": [tools[pk] for pk in row.open_tools[:SHOWN_TOOLS] if pk in tools],
             "more": len(row.open_tools) - SHOWN_TOOLS,
             "drafts": [
@@ -102,19 +108,15 @@ def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
         for row in rows
     ]
     seen = {row.pk for row in rows}, {draft.row.pk for draft in drafted}
+    three = Choice(choice.domain, tuple(row.pk for row in rows[:3])) if not len(choice) else None
     return {
         "page": page,
         "rows": shown,
+        "first_three": three.query if three and len(three) == 3 and not page.after else "",
         # ticks that this part of the list does not show
         "kept_gaps": [pk for pk in choice.gaps if pk not in seen[0]],
         "kept_rules": [pk for pk in choice.rules if pk not in seen[1]],
     }
-
-
-def _write_url(domain: str, row: ClusterRollup) -> str:
-    """The rule editor with the tools filled in that have an open pair."""
-    tools = ",".join(map(str, row.open_tools))
-    return f"{reverse('rules:create')}?{urlencode({'domain': domain, 'tools': tools})}"
 
 
 def _plan(request: HttpRequest) -> Plan:

@@ -86,7 +86,7 @@ def run_suggestions(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body. Returns {"domains": {slug: counts}, "generation", "fingerprints", "worded"}."""
     chosen = ctx.params.get("domain", "")
     before = _last_fingerprints(ctx.job)
-    moved = generation_key("catalog", "rules")
+    moved = read_from()
     domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
     counts: dict[str, dict[str, int]] = {}
     prints: dict[str, str] = dict(before)
@@ -163,14 +163,18 @@ def _neighbours(names: Mapping[int, str]) -> dict[str, dict[str, float]]:
 
 
 def failing_requests(domain: str) -> list[Failure]:
-    """What an app to the right knows of requests that the champion answered with another tool: it names a function of
-    a domain's slug in its AppConfig as `failing_requests`, which gives (request, tool wanted, tool chosen).
+    """What an app to the right measured of requests that got another tool: it names a function of a domain's slug in
+    its AppConfig as `failing_requests`, which gives (request, tool wanted, tool chosen); the request is empty where
+    not all may read it.
     """
     named = [getattr(app, "failing_requests", "") for app in apps.get_app_configs()]
     missed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for query, wanted, chosen in (row for name in named if name for row in import_string(name)(domain)):
         missed[wanted, chosen].append(query)
-    return [Failure(*pair, tuple(sorted(set(queries)))) for pair, queries in sorted(missed.items())]
+    return [
+        Failure(*pair, (*sorted({*queries} - {""}), *(query for query in queries if not query)))
+        for pair, queries in sorted(missed.items())
+    ]
 
 
 def _pairs(content: Mapping[str, Any]) -> Iterator[frozenset[str]]:
@@ -315,12 +319,18 @@ def suggestion_restore(*, suggestion: RuleSuggestion, actor: Any) -> None:
         audit_models.record(actor=actor, action="suggestion.restored", obj=row)
 
 
+def read_from() -> str:
+    """What suggestions are found from, as it stands: another value makes a look due."""
+    domains = Domain.objects.order_by("pk").values_list("pk", flat=True)
+    failures = [asdict(one) for slug in domains for one in failing_requests(slug)]
+    return content_hash([generation_key("catalog", "rules"), failures])
+
+
 def sweep() -> None:
-    """Look again when tools or rules changed since the last look; only where somebody has looked before."""
+    """Look again when tools, rules or failing requests changed since the last look; only where somebody has looked
+    before."""
     last = Job.objects.filter(kind=KIND).order_by("-pk").first()
     if last is None or last.state != Job.State.DONE or last.finished_at is None:
         return
-    if timezone.now() - last.finished_at > REST and generation_key("catalog", "rules") != (
-        last.result or {}
-    ).get("generation"):
+    if timezone.now() - last.finished_at > REST and read_from() != (last.result or {}).get("generation"):
         suggestions_start()

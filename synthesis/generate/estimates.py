@@ -142,8 +142,9 @@ def estimate_reading(samples: int, *, writer: str = "") -> Reading:
         spread=StdDev("seconds", filter=timed, sample=True),
     )
     when = f", {_day(said['first'])} to {_day(said['last'])}" if said["n"] else ""
-    approved = _share(said["yes"], said["n"], f"samples that people read here were approved{when}")
-    pace = Figure(None, "not measured: nobody has read samples of rules here yet")
+    nobody = Figure(None, "not measured: nobody has read samples of rules here yet")
+    approved = _share(said["yes"], said["n"], f"samples that people read here were approved{when}") or nobody
+    pace = nobody
     if said["timed"] >= ENOUGH_CALLS:
         basis = f"{said['mean']:.0f} s a sample: {said['timed']:,} readings here{when}"
         pace = Figure(said["mean"], basis, *_around(said["mean"], said["spread"], said["timed"]))
@@ -152,10 +153,11 @@ def estimate_reading(samples: int, *, writer: str = "") -> Reading:
     return Reading(ready, to_read * approved, to_read * pace)
 
 
-def _share(part: int, whole: int, what: str) -> Figure:
+def _share(part: int, whole: int, what: str) -> Figure | None:
+    """None: of nothing."""
     found = wilson(part, whole)
     if found.value is None:
-        return Figure(None, "not measured here yet")
+        return None
     return Figure(found.value, f"{part:,} of {whole:,} {what}", found.low, found.high)
 
 
