@@ -125,9 +125,8 @@ def estimate_reading(samples: int, *, writer: str = "") -> Reading:
     made, dropped = Q(machine=Sample.Machine.READY), Q(machine=Sample.Machine.DROPPED)
     tried = Sample.objects.filter(run__in=list(runs.values_list("pk", flat=True)[:RECENT]))
     counts = tried.aggregate(n=Count("pk", filter=made | dropped), ready=Count("pk", filter=made))
-    ready = Figure(samples, "") * _share(
-        counts["ready"], counts["n"], "samples of the newest runs here passed"
-    )
+    passed = _share(counts["ready"], counts["n"], "samples of the newest runs here passed filter and judge")
+    ready = Figure(samples, "") * (passed or Figure(None, "not measured: no run of these writers has ended"))
     people = Decision.objects.filter(policy="", reviewer__isnull=False, round=1, sample__branch=branch)
     newest = people.exclude(verdict=verdict.UNDO).order_by("-pk").values("pk")[:READINGS]
     read = Decision.objects.filter(pk__in=newest).order_by()
@@ -144,7 +143,11 @@ def estimate_reading(samples: int, *, writer: str = "") -> Reading:
     when = f", {_day(said['first'])} to {_day(said['last'])}" if said["n"] else ""
     nobody = Figure(None, "not measured: nobody has read samples of rules here yet")
     approved = _share(said["yes"], said["n"], f"samples that people read here were approved{when}") or nobody
-    pace = nobody
+    pace = (
+        Figure(None, f"not measured: fewer than {ENOUGH_CALLS} readings were timed here")
+        if said["n"]
+        else nobody
+    )
     if said["timed"] >= ENOUGH_CALLS:
         basis = f"{said['mean']:.0f} s a sample: {said['timed']:,} readings here{when}"
         pace = Figure(said["mean"], basis, *_around(said["mean"], said["spread"], said["timed"]))

@@ -374,6 +374,11 @@ evaluation:model_scores pk=model  GET ERAP
 evaluation:reliability pk=model  GET ERAP
 evaluation:reliability_of_champion  GET ERAP
 evaluation:beside pk=model  GET ERAP
+evaluation:what_if  GET ERAP
+evaluation:what_if_csv  GET ERAP
+evaluation:what_if_assign  POST EAP 302
+evaluation:what_if_draft  POST EA 302
+api-what-if  GET ERAP
 evaluation:loop  GET AP
 evaluation:loop_settings  POST A 302
 evaluation:loop_version pk=version  GET ERAP
