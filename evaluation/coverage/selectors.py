@@ -256,7 +256,7 @@ class DomainCoverage:
     rules: int  # published
     totals: Totals
     clusters: list[ClusterRow]
-    gaps: list[ClusterRow]  # the costliest first
+    gaps: list[ClusterRow]  # the most open pairs first
     ranked: list[ClusterRow]  # gaps, then the rest in the clustering's order
     by_id: dict[int, ClusterRow]
     outside: list[OutsideRow]
@@ -286,7 +286,7 @@ class DomainCoverage:
                     "label": gap.label,
                     "why": gap.why,
                     "state": gap.state,
-                    "score": round(gap.gap_score, 3),
+                    "likeness": round(gap.gap_score, 3),
                     "uncovered_edges": gap.open,
                     "edges": gap.edges,
                     "tools": [tool.name for tool in gap.tools],

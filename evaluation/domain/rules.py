@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from django.db import connection
 from django.db.models import F, Q, Sum
-from django.db.models.fields.json import KT
 
 from evaluation.benchmarks.selectors import RESULTS
 from evaluation.coverage.gaps import share
@@ -175,7 +174,7 @@ def _citations(evaluations: tuple[tuple[int, int | None], ...]) -> dict[str, tup
         ~Q(item__data__rule=None)
     )
     found: defaultdict[str, list[bool]] = defaultdict(list)
-    for code, cited in decided.values_list(KT("item__data__rule"), "scores__cited"):
+    for code, cited in decided.values_list("item__data__rule", "scores__cited"):
         if code:
             found[code].append(code in (cited or ()))
     return {code: (sum(told), len(told)) for code, told in found.items()}

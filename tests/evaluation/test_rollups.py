@@ -259,9 +259,9 @@ def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(w
     row = gaps.cluster_rollup(world.clusters["hr"][0].pk)
     assert (row.state, row.open_tools, row.score) == ("dismissed", [], None) and row.rank > after.gaps
     assert row.pk not in [gap.pk for gap in gaps.clusters("hr")]
-    every = gaps.clusters("hr", only_gaps=False)
+    every = gaps.clusters("hr", gaps.ClusterFilter())
     assert [one.rank for one in every] == [1, 2, 3] and gaps.clusters(
-        "hr", only_gaps=False, after=2
+        "hr", gaps.ClusterFilter(), after=2
     ) == every[2:]
     assert DomainPoint.objects.filter(domain="hr").last().why == {"counted": True}
 

@@ -8,6 +8,7 @@ from django.core.management import CommandParser
 from catalog.models import Domain
 from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
+from evaluation.coverage.gaps import clusters
 from evaluation.coverage.selectors import DomainCoverage, coverage
 from evaluation.results import rollups
 from trace_site.commands import TraceCommand
@@ -42,7 +43,7 @@ class Command(TraceCommand):
 
 
 def coverage_lines(row: DomainCoverage) -> Iterator[str]:
-    """The state of a domain and its costliest gaps."""
+    """The state of a domain, and its gaps as they were counted last."""
     if row.clustering is None:
         yield f"{row.domain}: {row.tools:,} tools, no clusters yet (run manage.py catalog_clusters)"
         return
@@ -65,7 +66,8 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
             base = row.recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
             beside = f"   embedding recall@1 {interval_words(base)}" if base else ""
             yield f"  {group}: {metric} {interval_words(found['metrics'][metric])} n {found['n']}{beside}"
-    for gap in row.gaps[:MOST_GAPS]:
-        yield f"  gap {gap.gap_score:6.1f}  {gap.open} of {gap.edges} edges  {gap.state:<8} {gap.label}"
+    for gap in clusters(row.domain, size=MOST_GAPS):
+        cost = "not measured" if gap.score is None else f"{gap.score:.1f} wrong expected of {gap.requests}"
+        yield f"  gap {gap.rank}: {cost}  {gap.uncovered} of {gap.pairs} edges  {gap.state:<8} {gap.cluster.label}"
     if len(row.gaps) > MOST_GAPS:
-        yield f"  ... and {len(row.gaps) - MOST_GAPS} more"
+        yield f"  ... of {len(row.gaps)} gaps"
