@@ -18,7 +18,12 @@ from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
 
 Out = serializers.Serializer[Any]
-IDS = {"default": "", "allow_blank": True, "max_length": 2000, "regex": r"^\d{1,18}(,\d{1,18})*$"}
+IDS: dict[str, Any] = {
+    "default": "",
+    "allow_blank": True,
+    "max_length": 2000,
+    "regex": r"^\d{1,18}(,\d{1,18})*$",
+}
 
 
 class WhatIfIn(InputSerializer):
@@ -33,7 +38,7 @@ class WhatIfIn(InputSerializer):
 
 class PickOut(Out):
     gap = serializers.IntegerField(source="gap.pk", help_text="cluster")
-    label = serializers.CharField(source="gap.cluster.label")
+    label = serializers.CharField(source="gap.cluster.label")  # type: ignore[assignment]
     rule = serializers.IntegerField(
         source="draft.row.pk", default=None, allow_null=True, help_text="suggested rule; null: all open pairs"
     )

@@ -56,7 +56,8 @@ class Choice:
 
     @property
     def query(self) -> str:
-        return urlencode({"domain": self.domain, "gap": self.gaps, "rule": self.rules}, doseq=True)
+        picked = [*(("gap", pk) for pk in self.gaps), *(("rule", pk) for pk in self.rules)]
+        return urlencode([("domain", self.domain), *picked])
 
     def without(self, *, gap: int = 0, rule: int = 0) -> "Choice":
         gaps = tuple(pk for pk in self.gaps if pk != gap)
@@ -133,7 +134,7 @@ def _suggested(rows: QuerySet[RuleSuggestion]) -> list[RuleSuggestion]:
 def _drafts(found: Sequence[RuleSuggestion], gaps_by_id: Mapping[int, ClusterRollup]) -> list[Draft]:
     """Those in one of these gaps; two queries."""
     apart = told_apart(found)
-    homes = {row.target.cluster_id for row in found} & gaps_by_id.keys()
+    homes = gaps_by_id.keys() & {row.target.cluster_id for row in found}
     edges = {
         pk: frozenset(pair_of(a, b) for a, b, *_ in stored)
         for pk, stored in Cluster.objects.filter(pk__in=homes).values_list("pk", "edges")

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.lookalikes import cluster_assign
 from catalog.models import Cluster, Clustering, Domain
 from catalog.selectors import tools_by_id
+from evaluation.coverage.gaps import side_of
 from evaluation.coverage.pages import STATES, model_words, requests_url, write_url
 from evaluation.coverage.views import AssignForm, acting
 from evaluation.models import ClusterRollup
@@ -31,7 +32,6 @@ from evaluation.what_if.selectors import (
     drafts_in,
     gap_page,
     plan_of,
-    side_of,
 )
 from rules.suggestions.services import suggestions_draft
 from trace_site.lib.cells import csv_lines
@@ -192,7 +192,7 @@ def what_if_assign(request: HttpRequest) -> HttpResponse:
     found = Cluster.objects.filter(pk__in={pick.gap.pk for pick in plan.picks}).order_by("pk")
     try:
         if not form.is_valid():
-            message = next(iter(form.errors.values()))[0]
+            message = str(next(iter(form.errors.values()))[0])
             raise TraceError(message, code="bad_input")
         with transaction.atomic():
             for cluster in found:

@@ -104,8 +104,8 @@ def estimate_new(numbers: Sequence[int], *, writer: str = "") -> Estimate:
     if writer != "llm":
         none = Figure(0, f"the {writer} writers ask no model")
         return Estimate(samples, none, none, none, _local_seconds(writer, sum(numbers)), plan)
-    found, _ = asked(branch, newest_recipe(branch, writer)[0], plan, {})
-    return Estimate(samples, **found, plan=plan)
+    found, over = asked(branch, newest_recipe(branch, writer)[0], plan, {})
+    return Estimate(samples, **found, plan=plan, over=over)
 
 
 @dataclass(frozen=True, slots=True)
