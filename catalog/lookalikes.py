@@ -329,15 +329,14 @@ def _carry_over(before: Iterable[Cluster], rows: Sequence[Cluster]) -> None:
     went; of two that meet there, the one who is due first."""
     home = {tool: row for row in rows for tool in row.tool_ids}
     for old in before:
-        went = Counter(home[tool].position for tool in old.tool_ids if tool in home)
-        position, many = went.most_common(1)[0] if went else (0, 0)
-        row = next((row for row in rows if row.position == position), None)
+        went = [home[tool] for tool in old.tool_ids if tool in home]
+        row = max(went, key=went.count, default=None)
         if row is None:
             continue
         if old.dismissed_reason and set(row.tool_ids) == set(old.tool_ids):
             row.dismissed_reason, row.dismissed_by_id = old.dismissed_reason, old.dismissed_by_id
             row.dismissed_at = old.dismissed_at
-        if old.owner_id and row.owner_id is None and 2 * many > len(old.tool_ids):
+        if old.owner_id and row.owner_id is None and 2 * went.count(row) > len(old.tool_ids):
             row.owner_id, row.due = old.owner_id, old.due
 
 

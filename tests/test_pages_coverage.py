@@ -61,7 +61,7 @@ def test_cluster_page_needs_the_same_queries_for_small_clusters_and_for_large(
     for one, two in zip(tools, tools[1:10], strict=False):
         make_rule(one, two)
     for page in ("", "panel/"):
-        client.get("/clusters/")
+        client.get(f"/clusters/{large.pk}/{page}")
         with CaptureQueriesContext(connection) as few:
             client.get(f"/clusters/{clusters[0].pk}/{page}")
         with django_assert_num_queries(len(few)):

@@ -14,7 +14,7 @@ from evaluation.coverage.views import acting
 from evaluation.domain import rules, selectors
 from evaluation.domain.selectors import DomainPage
 from evaluation.models import DomainRollup
-from evaluation.results.groups import groups_standing
+from evaluation.results.groups import groups_standing, one_definition
 from training.registry.selectors import standing
 
 SHOWN_MISSES = 5
@@ -22,6 +22,7 @@ SHOWN_RULES = 5
 
 
 @require_GET
+@one_definition
 def home(request: HttpRequest) -> HttpResponse:
     """One domain; without `?domain=` the one where the most wrong answers are expected."""
     domains, rollups = list(Domain.objects.all()), domain_rollups()
@@ -72,6 +73,7 @@ def _page_of(domain: str) -> DomainPage:
 
 
 @require_GET
+@one_definition
 def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
     """All published rules; as a fragment of the domain's page the weakest few."""
     page = _page_of(domain)
@@ -100,6 +102,7 @@ def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
+@one_definition
 def report(request: HttpRequest, domain: str) -> HttpResponse:
     """The domain on one sheet of A4, to print."""
     page = _page_of(domain)

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from catalog.core.clusters import top_k
+from catalog.core.neighbours import top_k
 from rules.core.redirects import Described
 from rules.core.suggestions import KINDS, STRONG, Suggester, Suggestion
 

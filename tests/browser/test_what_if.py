@@ -1,4 +1,4 @@
-"""What if in the browser: a tick swaps the figures and the address, nothing scrolls sideways, and no script is needed."""
+"""What if in the browser: a tick swaps figures and address, nothing scrolls sideways, no script is needed."""
 
 from tests.factories import count_rollups, crown, make_cluster, make_evaluation, make_model, make_tool
 

@@ -216,11 +216,11 @@ def test_the_command_refuses_a_domain_that_is_not_there_and_a_model_that_is_not_
 
 def test_the_list_shows_the_strongest_first_with_its_filters(client_as, tools):
     look()
-    page = client_as("product_manager").get("/rules/suggestions/").content.decode()
+    page = client_as("product_manager").get("/rules/suggestions/").content.decode().replace("<wbr>", "")
     assert page.index("createRefund") < page.index("PayV2") and "?suggestion=" not in page
     assert "1 condition, 1 version twin" in page.lower() or "1 version twin, 1 condition" in page.lower()
     client = client_as("expert")
-    weak = client.get("/rules/suggestions/?strength=weak").content.decode()
+    weak = client.get("/rules/suggestions/?strength=weak").content.decode().replace("<wbr>", "")
     assert "PayV2" in weak and "createRefund" not in weak and "?suggestion=" in weak
     assert "No suggestion matches" in client.get("/rules/suggestions/?kind=failures").content.decode()
 
