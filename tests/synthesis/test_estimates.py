@@ -152,7 +152,7 @@ def test_limits_are_those_of_the_form():
 
 def samples_of_a_rule(many, **state):
     rule, run = (
-        make_rule(*make_sample_tools()),
+        make_rule(make_tool(), make_tool()),
         SynthesisRun.objects.create(
             branch="rule",
             writer="offline",
