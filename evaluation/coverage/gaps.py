@@ -1,5 +1,4 @@
-"""What pages read of rollups: a domain, its gaps in order, the requests behind every number, and what closing gaps
-would save.
+"""What pages read of rollups: a domain, its gaps in order, and the requests behind every number.
 
 Nothing here is counted at the look: each figure is as old as `DomainRollup.at` says. Shares of nothing are None, "not
 measured". Texts are shown to those who may read where they are from; others get the ids.
@@ -19,7 +18,7 @@ from django.utils import timezone
 from catalog.models import Tool
 from catalog.selectors import tools_by_id
 from evaluation.core.comparison import BETTER, CANNOT_TELL, WORSE
-from evaluation.core.confusion import MODEL, SIDES, Tally, Term, WhatIf, gap_terms, what_if
+from evaluation.core.confusion import MODEL, SIDES
 from evaluation.core.coverage import DONE, GROUPS, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
 from evaluation.core.stats import mcnemar
@@ -36,8 +35,6 @@ from evaluation.models import (
 from rules.models import RuleSuggestion
 from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
-from synthesis.generate.estimates import Estimate, estimate_new
-from synthesis.models import LoopSettings
 from trace_site.access import may
 from trace_site.paging import number_of
 
@@ -492,34 +489,3 @@ def production_misses(reader: Any, *, domain: str = "", tools: Iterable[int] = (
         if len(found) == MOST_MISSES:
             break
     return found
-
-
-# What closing gaps would save, and what it would take.
-
-
-@dataclass(frozen=True)
-class Plan:
-    """`found`: wrong answers saved in `found.requests` requests of the window; `samples`: a rule a gap, as many samples
-    as rules are filled up to; `cost`: calls, tokens, money and time to write them, each with what it rests on."""
-
-    found: WhatIf
-    rules: int
-    samples: int
-    cost: Estimate
-
-
-def plan_of(domain: str, chosen: Iterable[int], *, writer: str = "") -> Plan:
-    """Of these clusters of the domain; what is no gap of its newest clustering is left out. Four queries, and those of
-    the estimate."""
-    rows = ClusterRollup.objects.filter(clustering__domain=domain, pk__in=list(chosen))
-    gaps = list(rows.exclude(open_tools=[]))
-    tools = [tool for gap in gaps for tool in gap.open_tools]
-    rollups = {row.pk: row for row in ToolRollup.objects.filter(pk__in=tools)}
-    tallies = {pk: Tally(row.n, row.wrong, row.uncovered, row.covered) for pk, row in rollups.items()}
-    terms: list[Term] = gap_terms(tools, tallies, {pk: row.traffic for pk, row in rollups.items()})
-    figures = DomainRollup.objects.filter(domain=domain).values_list("covered_n", "covered_wrong").first()
-    n, wrong = figures or (0, 0)
-    per_rule = LoopSettings.now().per_rule
-    cost = estimate_new([per_rule] * len(gaps), writer=writer)
-    found = what_if(len(gaps), terms, Tally(n=n, covered=wrong))
-    return Plan(found, len(gaps), per_rule * len(gaps), cost)
