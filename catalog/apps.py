@@ -30,6 +30,7 @@ class CatalogConfig(AppConfig):
         "catalog.imported": "A catalog file was applied.",
         "catalog.import_undone": "A catalog import was undone.",
     }
+    notices = {"gap": "Look-alikes that you are asked to write a rule for."}
     audit_pages = {
         "catalogimport": "catalog:import_detail",
         "cluster": "cluster",

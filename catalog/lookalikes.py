@@ -7,7 +7,8 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from datetime import date
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q
+from django.urls import reverse
 from django.utils import timezone
 
 from catalog.core.clusters import ALGORITHM, MAX_OPERATIONS, MAX_SIZE, find_clusters
@@ -24,12 +26,14 @@ from catalog.core.labels import cluster_labels
 from catalog.core.neighbours import Rows, top_k
 from catalog.core.tool import embedding_text
 from catalog.models import Cluster, Clustering, Domain, LabelledQuery, NeighbourList, Tool
+from catalog.selectors import rule_writers
 from catalog.services import catalog_lock, write_or_update
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext, JobPostponed, enqueue
 from trace_site.lib.child import run_child
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, write_jsonl
+from trace_site.notices.services import tell
 
 K = 13
 ECHO_SECONDS = 4.0
@@ -306,20 +310,34 @@ def _shared_answers(names: Container[str]) -> Counter[Pair]:
 
 
 def _store_clustering(domain: Domain, last: Clustering | None, rows: list[Cluster]) -> Clustering:
-    """A new version. A dismissal holds on for a cluster of exactly the same tools."""
+    """A new version, in which people's decisions hold on."""
     catalog_lock()
     version = last.version + 1 if last else 1
     clustering = Clustering.objects.create(domain=domain, version=version, algorithm=ALGORITHM, params=PARAMS)
-    dismissed = last.clusters.exclude(dismissed_reason="") if last else ()
-    before = {frozenset(cluster.tool_ids): cluster for cluster in dismissed}
     for row in rows:
         row.clustering = clustering
-        if old := before.get(frozenset(row.tool_ids)):
-            row.dismissed_reason, row.dismissed_by_id = old.dismissed_reason, old.dismissed_by_id
-            row.dismissed_at = old.dismissed_at
+    if last:
+        decided = last.clusters.filter(Q(owner__isnull=False) | ~Q(dismissed_reason=""))
+        _carry_over(decided.defer("edges").order_by(F("due").asc(nulls_last=True), "pk"), rows)
     Cluster.objects.bulk_create(rows, batch_size=1000)
     _place_tools(clustering)
     return clustering
+
+
+def _carry_over(before: Iterable[Cluster], rows: Sequence[Cluster]) -> None:
+    """A dismissal holds on for a cluster of exactly the same tools. An owner goes where more than half of the tools
+    went; of two that meet there, the one who is due first."""
+    home = {tool: row for row in rows for tool in row.tool_ids}
+    for old in before:
+        went = [home[tool] for tool in old.tool_ids if tool in home]
+        row = max(went, key=went.count, default=None)
+        if row is None:
+            continue
+        if old.dismissed_reason and set(row.tool_ids) == set(old.tool_ids):
+            row.dismissed_reason, row.dismissed_by_id = old.dismissed_reason, old.dismissed_by_id
+            row.dismissed_at = old.dismissed_at
+        if old.owner_id and row.owner_id is None and 2 * went.count(row) > len(old.tool_ids):
+            row.owner_id, row.due = old.owner_id, old.due
 
 
 def _place_tools(clustering: Clustering) -> None:
@@ -352,6 +370,34 @@ def cluster_restore(*, cluster: Cluster, actor: Any) -> None:
         cluster.dismissed_reason, cluster.dismissed_by, cluster.dismissed_at = "", None, None
         cluster.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
         audit_models.record(actor=actor, action="cluster.restored", obj=cluster)
+
+
+@transaction.atomic
+def cluster_assign(*, cluster: Cluster, owner: Any, due: date | None, actor: Any) -> None:
+    """Say who writes what tells the tools apart, and by when; without an owner, nobody does. Raises TraceError:
+    `not_allowed`, `bad_input`, `bad_state`."""
+    row = Cluster.objects.select_for_update(of=("self",)).select_related("clustering").get(pk=cluster.pk)
+    if owner is not None and not rule_writers().filter(pk=owner.pk).exists():
+        message = f"{owner} cannot write rules; domain experts and admins can."
+        raise TraceError(message, code="not_allowed", where="owner")
+    if owner is not None and due is not None and due < timezone.localdate():
+        raise TraceError("The day is over already.", code="bad_input", where="due")
+    newer = Clustering.objects.filter(domain=row.clustering.domain_id, version__gt=row.clustering.version)
+    if row.dismissed_reason or newer.exists():
+        why = "is dismissed" if row.dismissed_reason else "belongs to an older clustering"
+        raise TraceError(f"{row.label} {why}.", code="bad_state", where=f"cluster {row.pk}")
+    before = row.owner_id
+    row.owner, row.due = owner, due if owner is not None else None
+    row.save(update_fields=["owner", "due"])
+    detail = {"owner": owner.username if owner else None, "due": str(row.due) if row.due else None}
+    audit_models.record(actor=actor, action="cluster.assigned", obj=row, detail=detail)
+    if owner is not None and owner != actor:
+        by = f" by {row.due:%-d %b}" if row.due else ""
+        text = f"{actor or 'A command'} asks you for a rule that tells {row.label} apart{by}."
+        tell([owner], "gap", text, link=reverse("cluster", args=[row.pk]), key=f"gap {row.pk}")
+    elif owner is None and before not in (None, getattr(actor, "pk", None)):
+        text = f"{actor or 'A command'} took back the gap {row.label}."
+        tell([before], "gap", text, link=reverse("cluster", args=[row.pk]), key=f"gap {row.pk}")
 
 
 def tools_behind() -> int:

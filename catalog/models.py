@@ -215,6 +215,14 @@ class Cluster(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     dismissed_at = models.DateTimeField(null=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="who is to write what tells its tools apart",
+    )
+    due = models.DateField(null=True, help_text="by when; only with an owner")
 
     class Meta:
         ordering = ["clustering", "position"]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.module_loading import import_string
@@ -11,6 +12,7 @@ from django.utils.module_loading import import_string
 from catalog.core.edges import say
 from catalog.core.twins import newest_first, twin_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
+from trace_site.access import WRITERS
 
 HEAVY = ("embedding", "search", "words")
 
@@ -44,6 +46,12 @@ def tool(**one: Any) -> Tool:
     """By `pk` or `name`."""
     rows = Tool.objects.select_related("domain", "cluster", "blocked_by").defer(*HEAVY)
     return get_object_or_404(rows, **one)
+
+
+def rule_writers() -> QuerySet[User]:
+    """Whom look-alikes can be given to, by name."""
+    may_write = Q(is_superuser=True) | Q(groups__name__in=WRITERS)
+    return User.objects.filter(may_write, is_active=True).distinct().order_by("username")
 
 
 def tools_by_id(ids: Sequence[int]) -> list[Tool]:

@@ -10,9 +10,11 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             WRITERS,
-            """home coverage-csv rule-coverage clusters clusters-map clusters-map-data clusters-map-tools
-            clusters-map-search cluster cluster-panel cluster-dismiss cluster-restore""",
+            """home coverage-csv coverage-requests coverage-misses coverage-rules coverage-report rule-coverage
+            clusters clusters-map clusters-map-data clusters-map-tools clusters-map-search cluster cluster-panel
+            cluster-dismiss cluster-restore api-coverage-list api-coverage api-coverage-gaps""",
         ),
+        Area(ROLES, (*WRITERS, PRODUCT_MANAGER), "cluster-assign evaluation:what_if_assign"),
         Area(
             ROLES,
             WRITERS,
@@ -30,6 +32,9 @@ class EvaluationConfig(AppConfig):
             evaluation:loop_of_request evaluation:loop_evaluate evaluation:loop_settings""",
         ),
         Area((ADMIN, PRODUCT_MANAGER), ADMINS, "evaluation:loop"),
+        Area(
+            ROLES, WRITERS, "evaluation:what_if evaluation:what_if_csv evaluation:what_if_draft api-what-if"
+        ),
         Area(
             ROLES,
             ADMINS,
@@ -55,4 +60,4 @@ class EvaluationConfig(AppConfig):
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"
     model_gate = "evaluation.gate.selectors.of_model"
-    failing_requests = "evaluation.results.predictions.failing_requests"  # see rules.suggestions.services
+    failing_requests = "evaluation.coverage.outcomes.failing_requests"  # see rules.suggestions.services

@@ -10,6 +10,7 @@ from evaluation.requests import views as request_views
 from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
+from evaluation.what_if import views as what_if_views
 
 app_name = "evaluation"
 urlpatterns = [
@@ -45,6 +46,10 @@ urlpatterns = [
     path("loop/of-rule/<int:rule_id>/", loop_views.loop_of_rule, name="loop_of_rule"),
     path("loop/of-request/<int:request_id>/", loop_views.loop_of_request, name="loop_of_request"),
     path("loop/evaluate/<int:model_id>/", loop_views.loop_evaluate, name="loop_evaluate"),
+    path("what-if/", what_if_views.what_if, name="what_if"),
+    path("what-if/choice.csv", what_if_views.what_if_csv, name="what_if_csv"),
+    path("what-if/assign/", what_if_views.what_if_assign, name="what_if_assign"),
+    path("what-if/draft/", what_if_views.what_if_draft, name="what_if_draft"),
     path("playground/", playground.playground_page, name="playground"),
     path("playground/answer/", playground.playground_answer, name="answer"),
     path("playground/answer/stream/", playground.playground_stream, name="answer_stream"),

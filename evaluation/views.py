@@ -1,4 +1,4 @@
-"""The two pages that show several rooms at once: the start page, and all results."""
+"""The page of all results, which shows several rooms at once."""
 
 from typing import Any
 
@@ -9,14 +9,12 @@ from django.views.decorators.http import require_GET
 from evaluation.benchmarks import selectors
 from evaluation.core.comparison import BETTER, WORSE, TaughtCell
 from evaluation.core.metrics import ALL
-from evaluation.coverage import pages as coverage_pages
-from evaluation.coverage.selectors import DomainCoverage, coverage
 from evaluation.results.groups import groups_standing, one_definition
 from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
 from training.registry import registry
-from training.registry.selectors import alias_names, standing
+from training.registry.selectors import alias_names
 
 # Figures of what the rules taught: champion, control and embedding beside each other, a figure a tier and decoding.
 #
@@ -60,41 +58,6 @@ def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChar
 def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
     chosen = {name: value for name, value in (("group", cell.group), ("domain", cell.domain)) if value != ALL}
     return predictions_url(part.champion, **chosen)
-
-
-SHOWN_GAPS = 5
-
-
-@require_GET
-@one_definition
-def home(request: HttpRequest) -> HttpResponse:
-    """What the rules taught; per domain: which look-alikes no rule tells apart, what that costs, what to do next."""
-    pages = coverage(recall=False)
-    found = taught() if pages else Taught(None, "")
-    context = {
-        "pages": [_domain_context(page, found) for page in pages],
-        "empty": not pages,
-        "groups_standing": groups_standing(),
-        "taught": found,
-        "figures": [taught_figure(found, part) for part in found.headline],
-        "warnings": found.warnings(),
-        "standing": standing(),
-    }
-    return render(request, "coverage/home.html", context)
-
-
-def _domain_context(page: DomainCoverage, found: Taught) -> dict[str, Any]:
-    return {
-        "page": page,
-        "figure": taught_figure(found, found.headline[0], page.domain) if found.parts else None,
-        "warnings": found.warnings(page.domain),
-        "open": coverage_pages.without_rule(page),
-        "parts": coverage_pages.state_parts(page),
-        "gaps": [(gap, coverage_pages.write_url(page.domain, gap)) for gap in page.gaps[:SHOWN_GAPS]],
-        "steps": list(coverage_pages.next_steps(page)),
-        "clusters_url": coverage_pages.clusters_url(page.domain),
-        "formula": coverage_pages.SCORE_FORMULA,
-    }
 
 
 @require_GET

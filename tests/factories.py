@@ -214,6 +214,18 @@ def make_gate_report(candidate: Any, champion: Any = None, verdict: str = "pass"
     )
 
 
+def count_rollups() -> None:
+    """Rollups by what is so now, as the recount and the sweeper leave them."""
+    from evaluation.coverage.selectors import definition_now
+    from evaluation.results import rollups
+    from evaluation.results.groups import define, in_force
+
+    row, now = in_force(), definition_now()
+    if row is None or row.hash != now.hash:
+        define(now, None)
+    rollups.refresh()
+
+
 def crown(model: Any, actor: Any = None, note: str = "") -> Any:
     """Promote a model that has passed its gate against whoever is champion."""
     from training.registry.registry import current_aliases, promote

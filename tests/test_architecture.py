@@ -32,7 +32,7 @@ ROOMS = {
     + ["batches", "review", "team"],
     "training": ["core", "ml", "", "registry", "runs", "grids", "retraining"],
     "evaluation": ["core", "ml", "", "benchmarks", "requests", "retrieval", "coverage", "gate"]
-    + ["results", "taught", "reports", "loop"],
+    + ["results", "taught", "reports", "loop", "what_if", "domain"],
 }
 # what puts the rooms together comes after all of them
 LAST = {"admin", "api", "apps", "figures", "management", "urls", "views"}

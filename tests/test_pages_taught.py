@@ -1,8 +1,6 @@
 """What the rules taught: home and evaluation, before and after, and what a rule's author is told."""
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from evaluation.models import Benchmark, BenchmarkItem, RuleTestResult
 from evaluation.taught.selectors import taught
@@ -118,7 +116,7 @@ def test_without_a_control_pages_say_how_to_make_one(client_as, tools, models, r
     type(control).objects.filter(pk=control.pk).delete()
     answered(tools[0], benchmark("hard", "hard"), champion, 8)
     client = client_as("admin")
-    for path in ("/", "/evaluation/", "/evaluation/before-after/"):
+    for path in ("/evaluation/", "/evaluation/before-after/"):
         page = client.get(path).content.decode()
         assert "It has no control yet" in page and f"/training/new/?from={champion.run_id}" in page
         assert "(a, none, r)" in page
@@ -136,42 +134,11 @@ def test_only_the_newest_version_of_a_benchmark_is_shown(measured, tools, models
     assert [str(part.benchmark) for part in taught().parts] == ["hard v2", "plain v1"]
 
 
-@pytest.mark.parametrize("path", ["/", "/evaluation/"])
-def test_pages_say_in_a_plain_sentence_where_the_champion_is_worse(client_as, measured, path):
-    page = client_as("product_manager").get(path).content.decode()
+def test_results_say_in_a_plain_sentence_where_the_champion_is_worse(client_as, measured):
+    page = client_as("product_manager").get("/evaluation/").content.decode()
     said = "Worse than plain embedding search on requests outside every cluster: 0.00 against 1.00 (n 8"
     assert said in page and "hard tier, trace." in page
     assert "where a rule covers the look-alikes:" not in page and "plain tier, trace." not in page
-
-
-def test_home_shows_a_figure_a_tier_and_the_domain_with_the_hard_one(client_as, measured):
-    context = client_as("product_manager").get("/").context
-    assert [[row.label for row in figure.rows] for figure in context["figures"]] == [
-        ["a rule covers the look-alikes", "outside every cluster"]
-    ] * 2
-    assert context["figures"][0].title == (
-        "Hard tier: as people hint at it, trace. Where a rule covers, the champion finds 1.00 "
-        "(without rule samples 0.00, embedding 0.00)"
-    )
-    own = context["pages"][0]["figure"]
-    assert own.title.startswith("Hard tier, trace") and own.rows[0].word == "better than embedding"
-    assert "domain=hr" in own.rows[0].href and "group=covered" in own.rows[0].href
-
-
-def test_home_needs_the_same_queries_for_one_benchmark_and_for_many(
-    client_as, measured, tools, models, django_assert_num_queries
-):
-    client = client_as("expert")
-    client.get("/")
-    with CaptureQueriesContext(connection) as asked:
-        client.get("/")
-    few = len(asked)
-    for number in range(4):
-        answered(tools[0], benchmark(f"more{number}", "hard"), models[0], 8)
-    client.get("/")
-    assert few < 16
-    with django_assert_num_queries(few):
-        client.get("/")
 
 
 def test_same_seed_draws_the_same_ten_and_the_next_one_others(measured):

@@ -3,7 +3,6 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from evaluation import views as evaluation_views
 from trace_site import views
 from trace_site.audit import views as audit_views
 from trace_site.people import views as people_views
@@ -38,6 +37,8 @@ API = [
     "training.runs.api",
     "training.registry.api",
     "evaluation.gate.api",
+    "evaluation.domain.api",
+    "evaluation.what_if.api",
 ]
 
 handler404 = "trace_site.views.not_found"
@@ -45,7 +46,7 @@ handler500 = "trace_site.views.crashed"
 
 urlpatterns = [
     *(path("api/v1/", include(part)) for part in API),
-    path("", evaluation_views.home, name="home"),
+    path("", include("evaluation.domain.views")),
     path("", include("evaluation.coverage.views")),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),

@@ -1,21 +1,27 @@
-"""What pages read of rollups: a domain, its gaps in order, the requests behind every number, and what closing gaps
-would save.
+"""What pages read of rollups: a domain, its gaps in order, and the requests behind every number.
 
 Nothing here is counted at the look: each figure is as old as `DomainRollup.at` says. Shares of nothing are None, "not
 measured". Texts are shown to those who may read where they are from; others get the ids.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
 from catalog.models import Tool
-from evaluation.core.confusion import MODEL, Tally, Term, WhatIf, gap_terms, what_if
+from catalog.selectors import tools_by_id
+from evaluation.core.comparison import BETTER, CANNOT_TELL, WORSE
+from evaluation.core.confusion import MODEL, SIDES
+from evaluation.core.coverage import DONE, GROUPS, STATES, UNCOVERED
+from evaluation.core.metrics import ALL
+from evaluation.core.stats import mcnemar
 from evaluation.coverage.outcomes import WINDOW, label_of, reported
 from evaluation.models import (
     ClusterRollup,
@@ -26,10 +32,11 @@ from evaluation.models import (
     RetrievalRequest,
     ToolRollup,
 )
+from rules.models import RuleSuggestion
+from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
-from synthesis.generate.estimates import Estimate, estimate_new
-from synthesis.models import LoopSettings
 from trace_site.access import may
+from trace_site.paging import number_of
 
 Source = LabelledOutcome.Source
 MOST_MISSES = 200  # production misses told at once
@@ -87,18 +94,85 @@ def trend(domain: str) -> list[DomainPoint]:
 # Its clusters.
 
 
+# what a state may also be chosen by: clusters of which no pair is told apart; at least 80 % of them; less
+STATE_GROUPS = {
+    "open": ("no_rule", "draft", "named"),
+    "apart": DONE,
+    "not_apart": ("no_rule", "draft", "named", "touched"),
+    "counted": tuple(state for state in STATES if state != "dismissed"),
+}
+COSTS = {
+    "wrong": Q(score__gt=0),
+    "measured": Q(score__isnull=False),
+    "not_measured": Q(score__isnull=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFilter:
+    """What a list of clusters is narrowed by; empty narrows nothing. `gaps`: any value for those with a pair that no
+    rule tells apart; `owner`: a name, `any` or `nobody`; `due`: `overdue`; `first`: the first so many by rank."""
+
+    state: str = ""
+    gaps: str = ""
+    cost: str = ""
+    owner: str = ""
+    due: str = ""
+    first: str = ""
+    q: str = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "ClusterFilter":
+        return cls(**{field.name: given.get(field.name, "").strip()[:200] for field in fields(cls)})
+
+    @property
+    def narrows(self) -> bool:
+        return self != ClusterFilter()
+
+
+GAPS = ClusterFilter(gaps="yes")
+
+
 def clusters(
-    domain: str, *, state: str = "", only_gaps: bool = True, after: int = 0, size: int = 0
+    domain: str, chosen: ClusterFilter = GAPS, *, after: int = 0, size: int = 0
 ) -> list[ClusterRollup]:
-    """The domain's clusters with `cluster` (label, tool_ids) by rank: the gaps in order, then the rest; those after a
-    rank, so many (0: all). One query."""
-    rows = ClusterRollup.objects.filter(clustering__domain=domain, rank__gt=after).select_related("cluster")
-    if only_gaps:
-        rows = rows.exclude(open_tools=[])
-    if state:
-        rows = rows.filter(state=state)
+    """The domain's clusters with `cluster` (label, tool_ids, owner) by rank: the gaps in order, then the rest; those
+    after a rank, so many (0: all). One query."""
+    rows = narrowed(domain, chosen).filter(rank__gt=after).select_related("cluster__owner")
     ordered = rows.defer("cluster__edges").order_by("rank")
     return list(ordered[:size] if size else ordered)
+
+
+def narrowed(domain: str, chosen: ClusterFilter) -> QuerySet[ClusterRollup]:
+    rows = ClusterRollup.objects.filter(clustering__domain=domain)
+    if chosen.gaps:
+        rows = rows.exclude(open_tools=[])
+    if chosen.state:
+        rows = rows.filter(state__in=STATE_GROUPS.get(chosen.state, (chosen.state,)))
+    if chosen.cost:
+        rows = rows.filter(COSTS.get(chosen.cost, Q()), ~Q(open_tools=[]))
+    if chosen.owner in ("any", "nobody"):
+        rows = rows.filter(cluster__owner__isnull=chosen.owner == "nobody")
+    elif chosen.owner:
+        rows = rows.filter(cluster__owner__username=chosen.owner)
+    if chosen.due == "overdue":
+        rows = rows.filter(cluster__due__lt=timezone.localdate())
+    if first := number_of(chosen.first, 9):
+        rows = rows.filter(rank__lte=first)
+    for word in chosen.q.split():
+        named = Tool.objects.filter(cluster=OuterRef("pk"), name__icontains=word)
+        rows = rows.filter(Q(cluster__label__icontains=word) | Exists(named))
+    return rows
+
+
+def hold_most(domain: str, total: float | None) -> int:
+    """How many of the first gaps hold more than half of the expected wrong answers; 0 where none are expected. One
+    query."""
+    if not total:
+        return 0
+    scores = narrowed(domain, ClusterFilter(cost="wrong")).order_by("rank").values_list("score", flat=True)
+    held = accumulate(score or 0.0 for score in scores)
+    return next((place for place, so_far in enumerate(held, start=1) if 2 * so_far > total), 0)
 
 
 def cluster_rollup(cluster: int) -> ClusterRollup | None:
@@ -161,11 +235,17 @@ def outcomes(
     source: str = "",
     wrong: str = "",
     at: str = "",
+    asked: str = "",
+    tools: Iterable[int] = (),
 ) -> QuerySet[LabelledOutcome]:
     """Exactly the labelled requests that a figure counts. `wrong`: of a side (model, embedding); `at`: of its wrong
     answers those at covered or uncovered pairs, in `cluster` where that is given; without a model read the embedding's
-    side (`side_of`)."""
+    side (`side_of`). `asked`: `both` for those that both sides were asked; `tools`: a right tool is one of these."""
     found = LabelledOutcome.objects.all()
+    if asked == "both":
+        found = found.filter(**{f"{side}_wrong__isnull": False for side in SIDES})
+    if tools:
+        found = found.filter(gold__overlap=list(tools))
     if domain:
         found = found.filter(domain=domain)
     if cluster:
@@ -193,8 +273,51 @@ def side_of(figures: DomainFigures) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Labelled requests of one group: `n` and `wrong` of the side that is shown, `gap`: those wrong at a pair that no
+    rule tells apart; of the `both` that each side was asked, the wrong ones of each, and those of one side alone."""
+
+    n: int = 0
+    wrong: int = 0
+    gap: int = 0
+    both: int = 0
+    ours: int = 0
+    theirs: int = 0
+    ours_alone: int = 0
+    theirs_alone: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """Of ours beside the embedding, by McNemar's exact test at 5 %: better, worse or cannot tell."""
+        if mcnemar(self.ours_alone, self.theirs_alone) >= 0.05:
+            return CANNOT_TELL
+        return WORSE if self.ours_alone > self.theirs_alone else BETTER
+
+
+def asked_by_group(domain: str, side: str) -> dict[str, Asked]:
+    """{all, covered, uncovered, outside: counts} from one query, so that what stands beside each other is of the same
+    requests."""
+    both = Q(model_wrong__isnull=False, embedding_wrong__isnull=False)
+    counts = {
+        "n": Count("pk"),
+        "wrong": Count("pk", filter=Q(**{f"{side}_wrong": True})),
+        "gap": Count("pk", filter=Q(**{f"{side}_at": UNCOVERED})),
+        "both": Count("pk", filter=both),
+        "ours": Count("pk", filter=both & Q(model_wrong=True)),
+        "theirs": Count("pk", filter=both & Q(embedding_wrong=True)),
+        "ours_alone": Count("pk", filter=Q(model_wrong=True, embedding_wrong=False)),
+        "theirs_alone": Count("pk", filter=Q(model_wrong=False, embedding_wrong=True)),
+    }
+    rows = LabelledOutcome.objects.filter(domain=domain).order_by().values("group").annotate(**counts)
+    found = {row.pop("group"): row for row in rows}
+    total = {name: sum(row[name] for row in found.values()) for name in counts}
+    return {ALL: Asked(**total), **{group: Asked(**found.get(group, {})) for group in GROUPS}}
+
+
+@dataclass(frozen=True, slots=True)
 class ShownOutcome:
-    """`text` is empty where the reader may not see it, or no text is kept; `url` then too."""
+    """`text` is empty where the reader may not see it, or no text is kept; `url` then too. `confused`: of a wrong
+    answer of the side that is shown, the right tool it counts at and the one that was chosen (None: no tool)."""
 
     id: int
     source: str
@@ -206,6 +329,9 @@ class ShownOutcome:
     embedding: str | None
     at: str
     group: str
+    model_wrong: bool | None  # None: not asked
+    embedding_wrong: bool | None
+    confused: tuple[str, str | None] | None
 
 
 def shown_outcomes(found: Sequence[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
@@ -226,6 +352,9 @@ def shown_outcomes(found: Sequence[LabelledOutcome], reader: Any) -> list[ShownO
     for row in rows:
         pk = int(row.item_id or row.sample_id or row.request_id or 0)
         text, page = texts.get((row.source, pk), ("", 0))
+        asked = row.model_wrong is not None
+        tool = row.model_tool if asked else row.embedding_tool
+        chose = row.model_chose if asked else row.embedding_chose
         shown.append(
             ShownOutcome(
                 row.pk,
@@ -238,6 +367,9 @@ def shown_outcomes(found: Sequence[LabelledOutcome], reader: Any) -> list[ShownO
                 names.get(row.embedding_chose or 0),
                 row.model_at or row.embedding_at,
                 row.group,
+                row.model_wrong,
+                row.embedding_wrong,
+                (names.get(tool, ""), names.get(chose or 0)) if tool else None,
             )
         )
     return shown
@@ -256,6 +388,71 @@ def _texts(source: str, ids: Sequence[int | None]) -> dict[tuple[str, int], tupl
     return {(source, pk): (text or "", page) for pk, text, page in rows.values_list(*columns)}
 
 
+# A gap as lists show it.
+
+SHOWN_TOOLS, SHOWN_FAILING = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """`tools`: the first few, those that are mistaken for each other first; `failing`: requests that get a look-alike
+    which no rule tells apart; `suggestion`: a draft rule over two of its open tools, the strongest."""
+
+    row: ClusterRollup
+    tools: list[Tool]
+    failing: list[ShownOutcome]
+    suggestion: RuleSuggestion | None
+
+    @property
+    def more(self) -> int:
+        return self.row.tools - len(self.tools)
+
+    @property
+    def overdue(self) -> bool:
+        return self.row.cluster.due is not None and self.row.cluster.due < timezone.localdate()
+
+
+def gaps_shown(rows: Sequence[ClusterRollup], reader: Any, side: str = MODEL) -> list[Gap]:
+    """Clusters of one domain; at most eight queries for all."""
+    home = {tool: row.pk for row in rows for tool in row.cluster.tool_ids}
+    missed = LabelledOutcome.objects.filter(
+        clusters__overlap=[row.pk for row in rows], **{f"{side}_at": UNCOVERED}
+    )
+    columns = ("pk", f"{side}_tool", f"{side}_chose")
+    wrong: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for one in missed.order_by("pk").values_list(*columns):
+        if one[1] in home and len(wrong[home[one[1]]]) < SHOWN_FAILING:
+            wrong[home[one[1]]].append(one)
+    wanted = [pk for found in wrong.values() for pk, _, _ in found]
+    told = {one.id: one for one in shown_outcomes(LabelledOutcome.objects.filter(pk__in=wanted), reader)}
+    first = {
+        row.pk: list(
+            dict.fromkeys(
+                [*(pk for one in wrong[row.pk] for pk in one[1:]), *row.open_tools, *row.cluster.tool_ids]
+            )
+        )[:SHOWN_TOOLS]
+        for row in rows
+    }
+    tools = {tool.pk: tool for tool in tools_by_id([pk for ids in first.values() for pk in ids])}
+    drafts = suggested_for([row.open_tools for row in rows])
+    return [
+        Gap(
+            row,
+            [tools[pk] for pk in first[row.pk] if pk in tools],
+            [told[pk] for pk, _, _ in wrong[row.pk]],
+            draft,
+        )
+        for row, draft in zip(rows, drafts, strict=True)
+    ]
+
+
+def suggested_for(sets: Sequence[Sequence[int]]) -> list[RuleSuggestion | None]:
+    """Of each set of tools the strongest suggested rule over two of them; one query."""
+    every = {tool for tools in sets for tool in tools}
+    found = list(proposed().filter(target__in=every).order_by("-score", "pk")) if every else []
+    return [next((row for row in found if len({*row.tool_ids} & {*tools}) > 1), None) for tools in sets]
+
+
 class ProductionMiss(NamedTuple):
     """An answer that was reported wrong. `expected` may be empty; `text` and `comment` too, see ShownOutcome."""
 
@@ -271,16 +468,20 @@ class ProductionMiss(NamedTuple):
 def production_misses(reader: Any, *, domain: str = "", tools: Iterable[int] = ()) -> list[ProductionMiss]:
     """Reported wrong in the window, about tools of the domain or about these (of a cluster: its `tool_ids`): expected,
     or answered first. The newest first, at most MOST_MISSES; two queries."""
-    chosen = Tool.objects.filter(domain=domain) if domain else Tool.objects.filter(pk__in=list(tools))
-    names = set(chosen.order_by().values_list("name", flat=True))
     may_read = may(reader, PAGES[Source.PRODUCTION])
     wrong = reported().filter(verdict=RetrievalRequest.Verdict.WRONG)
     recent = wrong.filter(at__gte=timezone.now() - timedelta(days=WINDOW)).order_by("-pk")
     columns = ("pk", "at", "tools", "expected", "query", "comment", "verdict")
+    rows = list(recent.values_list(*columns))
+    about = {
+        pk: {*answered[:1], *label_of(verdict, want, answered)} for pk, _, answered, want, *_, verdict in rows
+    }
+    named = Tool.objects.filter(name__in=set().union(*about.values())).order_by()
+    chosen = named.filter(domain=domain) if domain else named.filter(pk__in=list(tools))
+    names = set(chosen.values_list("name", flat=True)) if rows else set()
     found = []
-    for pk, at, answered, expected, query, comment, verdict in recent.values_list(*columns):
-        about = {*answered[:1], *label_of(verdict, expected, answered)}
-        if about & names:
+    for pk, at, answered, expected, query, comment, _ in rows:
+        if about[pk] & names:
             text, said = (query, comment) if may_read else ("", "")
             url = reverse(PAGES[Source.PRODUCTION], args=[pk]) if may_read else ""
             first = answered[0] if answered else ""
@@ -288,34 +489,3 @@ def production_misses(reader: Any, *, domain: str = "", tools: Iterable[int] = (
         if len(found) == MOST_MISSES:
             break
     return found
-
-
-# What closing gaps would save, and what it would take.
-
-
-@dataclass(frozen=True)
-class Plan:
-    """`found`: wrong answers saved in `found.requests` requests of the window; `samples`: a rule a gap, as many samples
-    as rules are filled up to; `cost`: calls, tokens, money and time to write them, each with what it rests on."""
-
-    found: WhatIf
-    rules: int
-    samples: int
-    cost: Estimate
-
-
-def plan_of(domain: str, chosen: Iterable[int], *, writer: str = "") -> Plan:
-    """Of these clusters of the domain; what is no gap of its newest clustering is left out. Four queries, and those of
-    the estimate."""
-    rows = ClusterRollup.objects.filter(clustering__domain=domain, pk__in=list(chosen))
-    gaps = list(rows.exclude(open_tools=[]))
-    tools = [tool for gap in gaps for tool in gap.open_tools]
-    rollups = {row.pk: row for row in ToolRollup.objects.filter(pk__in=tools)}
-    tallies = {pk: Tally(row.n, row.wrong, row.uncovered, row.covered) for pk, row in rollups.items()}
-    terms: list[Term] = gap_terms(tools, tallies, {pk: row.traffic for pk, row in rollups.items()})
-    figures = DomainRollup.objects.filter(domain=domain).values_list("covered_n", "covered_wrong").first()
-    n, wrong = figures or (0, 0)
-    per_rule = LoopSettings.now().per_rule
-    cost = estimate_new([per_rule] * len(gaps), writer=writer)
-    found = what_if(len(gaps), terms, Tally(n=n, covered=wrong))
-    return Plan(found, len(gaps), per_rule * len(gaps), cost)

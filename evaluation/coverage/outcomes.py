@@ -16,8 +16,10 @@ from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from catalog.core.words import text_key
+from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, TIERS
 from evaluation.core.confusion import EMBEDDING, MODEL, Outcome
+from evaluation.core.coverage import UNCOVERED
 from evaluation.models import (
     Benchmark,
     BenchmarkItem,
@@ -204,6 +206,27 @@ def _of_requests(model: Model | None) -> Iterator[Row]:
             firsts[MODEL] = _first(tools)
         if names and firsts:
             yield Source.PRODUCTION, ("request_id", pk), names, text_key(query) if query else "", firsts
+
+
+# What suggested rules rest on.
+
+OFTEN = 2  # wrong answers between two tools that are no look-alikes
+
+
+def failing_requests(domain: str) -> list[tuple[str, str, str]]:
+    """(request, the right tool, the one that the shown model chose), of look-alikes that no rule tells apart, and of
+    other tools where it happened OFTEN. Only texts of benchmarks are told, which all roles read; else the text is
+    empty. Two queries."""
+    columns = ("item__data__query", "model_tool", "model_chose", "model_at")
+    rows = LabelledOutcome.objects.filter(domain=domain, model_wrong=True, model_chose__isnull=False)
+    found = list(rows.order_by("pk").values_list(*columns))
+    times = Counter((right, chosen) for _, right, chosen, _ in found)
+    names = dict(Tool.objects.filter(pk__in={pk for pair in times for pk in pair}).values_list("pk", "name"))
+    return sorted(
+        (text or "", names[right], names[chosen])
+        for text, right, chosen, at in found
+        if (at == UNCOVERED or times[right, chosen] >= OFTEN) and {right, chosen} <= names.keys()
+    )
 
 
 # What programs asked: how many recorded requests concern a tool.

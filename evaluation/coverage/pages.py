@@ -1,6 +1,6 @@
-"""What the coverage pages show: figures and next steps drawn from `selectors.py`."""
+"""What the coverage pages show, drawn from `selectors.py` (as it is now) and `gaps.py` (as it was counted last)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from django.http import Http404
@@ -9,11 +9,12 @@ from django.utils.http import urlencode
 
 from catalog.models import Cluster, Tool
 from catalog.selectors import pair_reasons, tools_by_id
-from evaluation.core.coverage import DONE, pair_of
+from evaluation.core.coverage import pair_of
+from evaluation.coverage.gaps import STATE_GROUPS, Gap, cluster_rollup
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, coverage
+from evaluation.models import DomainFigures, LabelledOutcome
 from rules.models import Rule, RuleVersion
 from rules.selectors import newest_readings
-from trace_site.paging import SIZE, Page
 
 
 class StateWords(NamedTuple):
@@ -55,10 +56,13 @@ STATES = {
     ),
     "dismissed": StateWords("dismissed", "idle", "an expert said the descriptions are enough", "M-4 0H4"),
 }
-OPEN = ("no_rule", "draft", "named")
-SCORE_FORMULA = (
-    "pairs no rule tells apart × mean similarity × (1 + production misses); misses are not recorded yet"
-)
+# groups of states that a list may be narrowed to, in words
+GROUPS_OF_STATES = {
+    "open": "no pair is told apart",
+    "apart": "told apart",
+    "not_apart": "not told apart",
+    "counted": "all but the dismissed",
+}
 
 
 def domain_coverage(slug: str) -> DomainCoverage:
@@ -72,15 +76,20 @@ def clusters_url(domain: str, **filters: str) -> str:
     return f"{reverse('clusters')}?{urlencode({'domain': domain, **filters})}"
 
 
-def state_parts(page: DomainCoverage) -> list[dict[str, Any]]:
+def requests_url(domain: str, **filters: Any) -> str:
+    """The labelled requests behind a number."""
+    return f"{reverse('coverage-requests', args=[domain])}?{urlencode(filters)}"
+
+
+def state_parts(domain: str, states: Mapping[str, int]) -> list[dict[str, Any]]:
     """The clusters of a domain by state, for the stacked bar and the key of the map."""
     return [
         {
             **words._asdict(),
             "state": state,
             "title": words.meaning,
-            "count": page.totals.states[state],
-            "href": clusters_url(page.domain, state=state),
+            "count": states.get(state, 0),
+            "href": clusters_url(domain, state=state),
         }
         for state, words in STATES.items()
     ]
@@ -88,50 +97,84 @@ def state_parts(page: DomainCoverage) -> list[dict[str, Any]]:
 
 def without_rule(page: DomainCoverage) -> int:
     """Clusters of which no rule tells any pair apart; `?state=open` lists them."""
-    return sum(page.totals.states[state] for state in OPEN)
+    return sum(page.totals.states[state] for state in STATE_GROUPS["open"])
 
 
-def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
-    """(what, why, where), the most useful first."""
-    if page.clustering is None:
-        why = "Nobody has looked for them since the tools were imported; the imports page does."
-        yield "Find the look-alikes", why, reverse("catalog:imports")
-        return
-    if page.gaps:
-        gap = page.gaps[0]
-        why = f"{gap.label}: {gap.open} of its {gap.edges} pairs are told apart by nothing."
-        yield "Write a rule for the costliest gap", why, reverse("cluster", args=[gap.id])
-    for state, what, why in (
-        ("named", "Say when each tool is right", "only named by rules."),
-        ("draft", "Publish the drafts", "would be covered."),
-        ("resolved", "Write and approve samples", "without approved samples to learn from."),
-        ("taught", "Build a snapshot, train, promote", "not in the champion."),
-    ):
-        if count := page.totals.states[state]:
-            clusters = f"{f'{state} ' if state in DONE else ''}cluster{'s' if count > 1 else ''}"
-            yield what, f"{count} {clusters} {why}", clusters_url(page.domain, state=state)
-
-
-def write_url(domain: str, row: ClusterRow) -> str:
-    """The rule editor with the cluster's tools filled in."""
-    ids = ",".join(str(tool.id) for tool in row.tools)
+def write_url(domain: str, tools: Iterable[int], suggestion: int | None = None) -> str:
+    """The rule editor with a suggested rule or with these tools filled in."""
+    if suggestion:
+        return f"{reverse('rules:create')}?{urlencode({'suggestion': suggestion})}"
+    ids = ",".join(map(str, tools))
     return f"{reverse('rules:create')}?{urlencode({'domain': domain, 'tools': ids})}"
 
 
-def found_rows(page: DomainCoverage, state: str = "", search: str = "") -> list[ClusterRow]:
-    """Gaps first, the costliest on top, then the rest; every word must occur in the label or a tool's name."""
-    words, states = (
-        search.casefold().split(),
-        OPEN if state == "open" else (state,) if state else tuple(STATES),
-    )
-    return [row for row in page.ranked if row.state in states and all(word in row.words for word in words)]
+# who is asked, in words; what a group of requests is, and where a wrong answer goes
+SIDE_WORDS = {"model": "the {}", "embedding": "plain embedding search"}
+GROUP_WORDS = {
+    "covered": "where a rule tells look-alikes apart",
+    "uncovered": "where no rule tells look-alikes apart",
+    "outside": "outside every cluster of look-alikes",
+}
+AT_WORDS = {
+    "uncovered": "with a look-alike that no rule tells apart",
+    "covered": "with a look-alike that a rule tells apart",
+    "elsewhere": "with a tool that is no look-alike",
+}
 
 
-def page_after(rows: list[ClusterRow], after: str) -> Page:
-    """The rows behind cluster `after`; from the top when it is no longer among them."""
-    start = next((place for place, row in enumerate(rows, start=1) if str(row.id) == after), 0)
-    shown = rows[start : start + SIZE]
-    return Page(shown, after if start else "", str(shown[-1].id) if len(rows) > start + SIZE else None)
+def model_words(figures: DomainFigures) -> str:
+    """Whose figures they are."""
+    if figures.model_id is None:
+        return "plain embedding search"
+    return "champion" if figures.alias == "champion" else f"newest model ({figures.model_id})"
+
+
+def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any]]:
+    """Gaps with the addresses behind their numbers and of the next step."""
+    return [
+        {
+            "gap": gap,
+            "row": gap.row,
+            "cluster": gap.row.cluster,
+            "label": STATES[gap.row.state].label,
+            "write_url": write_url(
+                domain, gap.row.open_tools or gap.row.cluster.tool_ids, gap.suggestion and gap.suggestion.pk
+            ),
+            "asked_url": requests_url(domain, cluster=gap.row.pk),
+            "wrong_url": requests_url(domain, cluster=gap.row.pk, wrong=side, at="uncovered"),
+        }
+        for gap in gaps
+    ]
+
+
+def request_words(
+    figures: DomainFigures, given: Mapping[str, str], cluster: int, tool: int, rule: RuleVersion | None
+) -> str:
+    """What a list of labelled requests holds."""
+    parts = ["requests that trained nothing"]
+    if label := Cluster.objects.filter(pk=cluster).values_list("label", flat=True).first():
+        parts.append(f"about the look-alikes {label}")
+    if name := Tool.objects.filter(pk=tool).values_list("name", flat=True).first():
+        parts.append(f"that {name} answers")
+    if rule:
+        parts.append(f"that a tool of {rule.rule.code} answers")
+    if group := GROUP_WORDS.get(given["group"]):
+        parts.append(group)
+    if given["source"]:
+        parts.append(f"from a {LabelledOutcome.Source(given['source']).label}")
+    if given["asked"]:
+        parts.append("that both the model and the embedding were asked")
+    if given["wrong"]:
+        who = SIDE_WORDS[given["wrong"]].format(model_words(figures))
+        at = AT_WORDS.get(given["at"], "")
+        parts.append(f"that {who} confuses {at}" if at else f"that {who} gets wrong")
+    return " ".join(parts)
+
+
+def found_rows(page: DomainCoverage, search: str) -> list[ClusterRow]:
+    """As they are ranked; every word must occur in the label or a tool's name."""
+    words = search.casefold().split()
+    return [row for row in page.ranked if all(word in row.words for word in words)]
 
 
 def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, Any]:
@@ -145,7 +188,8 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
         "reference": (chosen or tools)[0],
         "label": STATES[row.state],
         "meaning": STATES[row.state].meaning,
-        "write_url": write_url(page.domain, row),
+        "write_url": write_url(page.domain, (tool.id for tool in row.tools)),
+        "rollup": cluster_rollup(row.id),
     }
 
 

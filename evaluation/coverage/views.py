@@ -1,4 +1,5 @@
-"""The coverage pages: a domain's clusters as a ranked list of gaps, one cluster, CSV, and the map of a clustering.
+"""The coverage pages: a domain's clusters by rank, one cluster, the requests behind numbers, CSV, the map of a
+clustering. Lists show what was counted last; the page of a cluster and the map show what is so now.
 
 Places on the map are computed when somebody first looks, then kept with the clustering: a frozen clustering has one
 map for ever, so what a person has seen stays where it was.
@@ -10,30 +11,62 @@ from typing import Any
 import numpy as np
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models import F
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import cache_control
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import condition, require_GET, require_POST
 
 from catalog import lookalikes
-from catalog.models import Cluster, Domain
-from evaluation.core.coverage import STATES
+from catalog.models import Cluster, Domain, Tool
+from catalog.selectors import rule_writers
+from evaluation.core.confusion import ELSEWHERE, MODEL, SIDES
+from evaluation.core.coverage import COVERED, GROUPS, STATES, UNCOVERED
 from evaluation.core.layout import layout
+from evaluation.core.metrics import ALL
 from evaluation.coverage import pages
-from evaluation.coverage.selectors import ClusterRow, edition
-from evaluation.models import ClusterPlace
-from rules.models import Rule
-from trace_site.lib.cells import csv_lines
-from trace_site.paging import number_of, numbers_of
-
-GAP_COLUMNS = (
-    *("cluster", "state", "gap_score", "pairs", "pairs_covered", "pairs_named_only"),
-    *("mean_similarity", "why", "rules", "tools", "reason"),
+from evaluation.coverage.gaps import (
+    MOST_MISSES,
+    PAGES,
+    ClusterFilter,
+    clusters,
+    domain_rollups,
+    gaps_shown,
+    narrowed,
+    outcomes,
+    production_misses,
+    shown_outcomes,
+    side_of,
 )
-CLUSTERS = Cluster.objects.select_related("clustering__domain", "dismissed_by")
+from evaluation.coverage.outcomes import WINDOW
+from evaluation.coverage.selectors import ClusterRow, edition
+from evaluation.models import ClusterPlace, DomainRollup, LabelledOutcome
+from rules.models import Rule, RuleVersion
+from trace_site.access import may, needed
+from trace_site.lib.cells import csv_lines
+from trace_site.lib.errors import TraceError
+from trace_site.paging import Page, keyset, number_of, numbers_of
+
+CSV_COLUMNS = (
+    *("rank", "cluster", "state", "expected_wrong", "low", "high", "of_requests", "labelled", "wrong"),
+    *("wrong_at_open_pairs", "pairs", "pairs_covered", "pairs_named_only", "owner", "due", "tools", "reason"),
+    "counted_at",
+)
+REQUEST_FILTERS = {
+    "group": (ALL, *GROUPS),
+    "source": LabelledOutcome.Source.values,
+    "wrong": SIDES,
+    "at": (COVERED, UNCOVERED, ELSEWHERE),
+    "asked": ("both",),
+}
+PAGE = 20  # clusters of a page of the list
+CLUSTERS = Cluster.objects.select_related("clustering__domain", "dismissed_by", "owner")
 
 
 class DismissForm(forms.Form):
@@ -43,22 +76,63 @@ class DismissForm(forms.Form):
     )
 
 
+class AssignForm(forms.Form):
+    owner = forms.ModelChoiceField(
+        queryset=User.objects.none(),
+        required=False,
+        error_messages={"invalid_choice": "Choose somebody who writes rules: a domain expert or an admin."},
+    )
+    due = forms.DateField(required=False, error_messages={"invalid": "Write the day as 2026-12-31."})
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        owner = self.fields["owner"]
+        assert isinstance(owner, forms.ModelChoiceField)
+        owner.queryset = rule_writers()
+
+
+def acting(user: Any) -> dict[str, Any]:
+    """What a page that offers to act on gaps needs: who may what, and whom a gap can be given to; one query."""
+    assigns = may(user, "cluster-assign", "POST")
+    return {
+        "writers": list(rule_writers()) if assigns else [],
+        "assigns": assigns,
+        "drafts": may(user, "rules:create"),
+        "dismisses": may(user, "cluster-dismiss", "POST"),
+        "who_drafts": needed("rules:create"),
+        "who_assigns": needed("cluster-assign", "POST"),
+        "today": timezone.localdate(),
+    }
+
+
+def rolled_up(domain: str) -> DomainRollup:
+    """The figures of a domain as counted last. Raises Http404."""
+    row = domain_rollups().get(domain)
+    if row is None:
+        raise Http404
+    return row
+
+
 @require_GET
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
-    """Every cluster of the domain, the costliest gap first, for a spreadsheet."""
+    """Every cluster of the domain as counted last, by rank, for a spreadsheet."""
+    figures, chosen = rolled_up(domain), ClusterFilter.of(request.GET)
+    found = clusters(domain, chosen)
+    names = dict(Tool.objects.filter(cluster__in=[row.pk for row in found]).values_list("pk", "name"))
     rows = (
         [
-            *(row.label, row.state, round(row.gap_score, 3), row.edges, row.covered, row.named),
-            round(row.mean_similarity, 3),
-            row.why,
-            " ".join(rule.code for rule in row.rules),
-            " ".join(tool.name for tool in row.tools),
-            row.dismissed_reason,
+            *(row.rank, row.cluster.label, row.state, row.score, row.score_low, row.score_high),
+            *(row.requests, row.n, row.wrong, row.wrong_uncovered, row.pairs, row.covered, row.named),
+            row.cluster.owner.username if row.cluster.owner else "",
+            row.cluster.due or "",
+            " ".join(names[pk] for pk in row.cluster.tool_ids if pk in names),
+            row.cluster.dismissed_reason,
+            f"{figures.at:%Y-%m-%d %H:%M}",
         ]
-        for row in pages.domain_coverage(domain).ranked
+        for row in found
     )
     return HttpResponse(
-        csv_lines(GAP_COLUMNS, rows),
+        csv_lines(CSV_COLUMNS, rows),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="coverage-{domain}.csv"'},
     )
@@ -66,29 +140,75 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
 
 @require_GET
 def cluster_list(request: HttpRequest) -> HttpResponse:
-    """A domain's clusters, the costliest gap on top; filters keep that order."""
+    """A domain's clusters as counted last, by rank; filters keep that order."""
     domains = list(Domain.objects.all())
     if not domains:
         return render(request, "coverage/cluster_list.html", {"domains": domains})
-    page = pages.domain_coverage(request.GET.get("domain") or domains[0].slug)
-    state, search = request.GET.get("state", ""), request.GET.get("q", "").strip()
-    rows = pages.found_rows(page, state, search)
-    keyset = pages.page_after(rows, request.GET.get("after", ""))
+    domain = next((one for one in domains if one.slug == request.GET.get("domain", domains[0].slug)), None)
+    if domain is None:
+        raise Http404
+    figures, chosen = domain_rollups().get(domain.slug), ClusterFilter.of(request.GET)
+    after = number_of(request.GET.get("after", ""), 9)
+    found = clusters(domain.slug, chosen, after=after, size=PAGE + 1)
+    shown = found[:PAGE]
+    more = str(shown[-1].rank) if len(found) > PAGE else None
+    side = side_of(figures) if figures else MODEL
     context = {
-        "page": page,
-        "domains": domains,
-        "rows": [(row, pages.write_url(page.domain, row)) for row in keyset.rows],
-        "keyset": keyset,
-        "total": len(rows),
-        "state": state,
-        "search": search,
-        "labels": pages.STATES,
-        "formula": pages.SCORE_FORMULA,
+        "domain": domain,
+        "figures": figures,
+        "gaps": pages.gap_lines(domain.slug, gaps_shown(shown, request.user, side), side),
+        "keyset": Page(shown, str(after or ""), more),
+        "total": narrowed(domain.slug, chosen).count(),
+        "chosen": chosen,
+        "query": request.GET.urlencode(),
+        "here": request.get_full_path(),
+        **acting(request.user),
     }
     if request.headers.get("HX-Request"):
         return render(request, "coverage/_clusters.html", context)
-    whole = {"open": pages.without_rule(page), "parts": pages.state_parts(page)}
+    whole = {
+        "domains": domains,
+        "labels": pages.STATES,
+        "groups": pages.GROUPS_OF_STATES,
+        "parts": pages.state_parts(domain.slug, figures.states) if figures else [],
+    }
     return render(request, "coverage/cluster_list.html", {**context, **whole})
+
+
+@require_GET
+def request_list(request: HttpRequest, domain: str) -> HttpResponse:
+    """The labelled requests behind a number, with what is chosen for each."""
+    figures = rolled_up(domain)
+    asked = {name: request.GET.get(name, "") for name in REQUEST_FILTERS}
+    given = {name: value if value in REQUEST_FILTERS[name] else "" for name, value in asked.items()}
+    numbers = {name: number_of(request.GET.get(name, "")) for name in ("cluster", "tool", "rule")}
+    version = RuleVersion.objects.filter(rule=numbers.pop("rule"), rule__published=F("pk")).first()
+    about = any(numbers.values()) or version is not None  # may concern tools of other domains too
+    tools = version.tool_ids if version else ()
+    found = outcomes(domain="" if about else domain, **given, **numbers, tools=tools)
+    page = keyset(found, request.GET.get("after", ""))
+    context = {
+        "figures": figures,
+        "domain": figures.domain,
+        "page": page,
+        "rows": shown_outcomes(page.rows, request.user),
+        "sources": dict(LabelledOutcome.Source.choices),
+        "groups": pages.GROUP_WORDS,
+        "total": found.count(),
+        "said": pages.request_words(figures, given, **numbers, rule=version),
+        "side": side_of(figures),
+        "reads": {source: may(request.user, route) for source, route in PAGES.items()},
+    }
+    return render(request, "coverage/requests.html", context)
+
+
+@require_GET
+def miss_list(request: HttpRequest, domain: str) -> HttpResponse:
+    """Answers to programs that were reported wrong."""
+    chosen = get_object_or_404(Domain, pk=domain)
+    rows = production_misses(request.user, domain=domain)
+    context = {"domain": chosen, "rows": rows, "most": MOST_MISSES, "days": WINDOW}
+    return render(request, "coverage/misses.html", context)
 
 
 @require_GET
@@ -101,10 +221,12 @@ def rule_coverage(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def cluster_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    return _cluster_page(request, pk, DismissForm())
+    return _cluster_page(request, pk)
 
 
-def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpResponse:
+def _cluster_page(
+    request: HttpRequest, pk: int, dismiss: DismissForm | None = None, assign: AssignForm | None = None
+) -> HttpResponse:
     cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
     domain = cluster.clustering.domain_id
     page = pages.domain_coverage(domain)
@@ -113,20 +235,35 @@ def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpRespo
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
         return redirect(pages.clusters_url(domain))
     panel = pages.panel(page, row, number_of(request.GET.get("against", "")))
-    edges = pages.cluster_edges(row, cluster, panel["tools"])
-    context = {**panel, "cluster": cluster, "edges": edges, "formula": pages.SCORE_FORMULA, "form": form}
-    return render(request, "coverage/cluster_detail.html", context, status=422 if form.is_bound else 200)
+    context = {
+        **panel,
+        "cluster": cluster,
+        "edges": pages.cluster_edges(row, cluster, panel["tools"]),
+        "form": dismiss or DismissForm(),
+        "assign": assign or AssignForm(),
+        "side": side_of(figures) if (figures := domain_rollups().get(domain)) else MODEL,
+        "here": request.path,
+        **acting(request.user),
+    }
+    return render(request, "coverage/cluster_detail.html", context, status=422 if dismiss or assign else 200)
+
+
+def _back(request: HttpRequest, pk: int) -> HttpResponse:
+    """To the page the form stood on, else to the cluster's."""
+    place = request.POST.get("back", "")
+    safe = place.startswith("/") and url_has_allowed_host_and_scheme(place, allowed_hosts=None)
+    return redirect(place) if safe else redirect("cluster", pk)
 
 
 @require_POST
 def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     form = DismissForm(request.POST)
     if not form.is_valid():
-        return _cluster_page(request, pk, form)
+        return _cluster_page(request, pk, dismiss=form)
     cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
     lookalikes.cluster_dismiss(cluster=cluster, reason=form.cleaned_data["reason"], actor=request.user)
     messages.success(request, f"{cluster.label} is out of the denominator.")
-    return redirect("cluster", pk)
+    return _back(request, pk)
 
 
 @require_POST
@@ -135,6 +272,21 @@ def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     lookalikes.cluster_restore(cluster=cluster, actor=request.user)
     messages.success(request, f"{cluster.label} counts again.")
     return redirect("cluster", pk)
+
+
+@require_POST
+def cluster_assign(request: HttpRequest, pk: int) -> HttpResponse:
+    cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), AssignForm(request.POST)
+    if form.is_valid():
+        try:
+            lookalikes.cluster_assign(cluster=cluster, actor=request.user, **form.cleaned_data)
+        except TraceError as problem:
+            form.add_error(problem.where if problem.where in form.fields else None, problem.message)
+    if not form.is_valid():
+        return _cluster_page(request, pk, assign=form)
+    owner = form.cleaned_data["owner"]
+    messages.success(request, f"{cluster.label} is {f'given to {owner}' if owner else 'given to nobody'}.")
+    return _back(request, pk)
 
 
 # The map.
@@ -195,7 +347,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
         "domains": domains,
         "page": page,
         "open": pages.without_rule(page),
-        "states": pages.state_parts(page),
+        "states": pages.state_parts(page.domain, page.totals.states),
         "panel": pages.panel(page, row) if row else None,
     }
     return render(request, "coverage/map.html", context)
@@ -207,7 +359,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
 @condition(etag_func=lambda request, domain: f'"{edition()}-{domain}"')
 @require_GET
 def map_clusters(request: HttpRequest, domain: str) -> JsonResponse:
-    """Every cluster in columns, the costliest gap first: about 50 bytes each."""
+    """Every cluster in columns, those with the most open pairs first: about 50 bytes each."""
     page = pages.domain_coverage(domain)
     at = places(page.clustering_id) if page.clustering_id else {}
     rows = [row for row in page.ranked if row.id in at]
@@ -219,7 +371,6 @@ def map_clusters(request: HttpRequest, domain: str) -> JsonResponse:
         "n": [row.size for row in rows],
         "state": [STATES.index(row.state) for row in rows],
         "share": [round(100 * row.covered / row.edges) if row.edges else 0 for row in rows],
-        "score": [round(row.gap_score, 1) for row in rows],
         "label": [row.label for row in rows],
     }
     return _compact({"clustering": page.clustering, **columns})
@@ -252,7 +403,7 @@ def map_tools(request: HttpRequest, domain: str) -> JsonResponse:
 def map_search(request: HttpRequest, domain: str) -> JsonResponse:
     """Clusters and tools whose words are found: all matching ids to light up, and the first few to choose from."""
     page, text = pages.domain_coverage(domain), request.GET.get("q", "").strip()
-    rows = pages.found_rows(page, search=text) if text else []
+    rows = pages.found_rows(page, text) if text else []
     words = text.casefold().split()
 
     def matching(row: ClusterRow) -> list[dict[str, Any]]:
@@ -276,6 +427,8 @@ def cluster_panel(request: HttpRequest, pk: int) -> HttpResponse:
 # Addresses of coverage and clusters; their names have no namespace.
 urlpatterns = [
     path("coverage/<slug:domain>.csv", gaps_csv, name="coverage-csv"),
+    path("coverage/<slug:domain>/requests/", request_list, name="coverage-requests"),
+    path("coverage/<slug:domain>/misses/", miss_list, name="coverage-misses"),
     path("coverage/rules/<int:pk>/", rule_coverage, name="rule-coverage"),
     path("clusters/", cluster_list, name="clusters"),
     path("clusters/map/", map_page, name="clusters-map"),
@@ -286,4 +439,5 @@ urlpatterns = [
     path("clusters/<int:pk>/panel/", cluster_panel, name="cluster-panel"),
     path("clusters/<int:pk>/dismiss/", cluster_dismiss, name="cluster-dismiss"),
     path("clusters/<int:pk>/restore/", cluster_restore, name="cluster-restore"),
+    path("clusters/<int:pk>/assign/", cluster_assign, name="cluster-assign"),
 ]

@@ -271,23 +271,3 @@ def tool_queries(tool: Tool) -> dict[str, Any]:
     found_it = {item: scores["recall@gen"] >= 1 for item, scores in made.values_list("item", "scores")}
     rows = [(item, found_it.get(item.pk)) for item in found]
     return {"champion": champion if found_it else None, "rows": rows}
-
-
-def failing_requests(domain: str) -> list[tuple[str, str, str]]:
-    """(request, a tool it wants, the tool the champion puts first instead), of the newest benchmarks."""
-    champion = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).first()
-    if champion is None:
-        return []
-    asked = Evaluation.objects.filter(
-        RESULTS,
-        model=champion.model_id,
-        decode__in=RANKED_DECODES,
-        benchmark__in=retrieval_benchmarks(newest_benchmarks()),
-    )
-    rows = Prediction.objects.filter(evaluation__in=asked, item__domain=domain)
-    found = set()
-    for item, output in rows.values_list("item__data", "output"):
-        chosen = [*output.get("ranked", ()), *output.get("tools", ())][:1]
-        if chosen and item["tools"] and chosen[0] not in item["tools"]:
-            found.add((item["query"], item["tools"][0], chosen[0]))
-    return sorted(found)

@@ -35,9 +35,9 @@ class Quote(Out):
 
 
 class FailedRequest(Out):
-    query = serializers.CharField()
+    query = serializers.CharField(allow_blank=True, help_text="empty: its text is not for all who read this")
     wanted = serializers.CharField()
-    chosen = serializers.CharField(help_text="by the champion")
+    chosen = serializers.CharField(help_text="by the champion, else by the newest model that was evaluated")
 
 
 class SuggestionOut(Out):

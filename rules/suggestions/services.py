@@ -1,5 +1,5 @@
-"""Suggested rules kept in step with the catalog: found by a job, dismissed by people, worded by a model where one is
-configured. Nothing here makes a draft or publishes: that takes a person in the editor.
+"""Suggested rules kept in step with the catalog: found by a job, drafted or dismissed by people, worded by a model
+where one is configured. Nothing here publishes: that takes people, through a change request.
 
 A run computes a domain only when what it reads has changed, and writes only the rows that differ.
 """
@@ -16,10 +16,11 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from catalog.models import Domain, NeighbourList, Tool
+from rules.changes.drafts import change_draft
 from rules.core.redirects import Described
 from rules.core.suggestions import METHOD, Evidence, Failure, Suggester, Suggestion
-from rules.models import RuleSuggestion
-from rules.suggestions.selectors import KIND, covered_pairs, proposed
+from rules.models import RuleChange, RuleSuggestion
+from rules.suggestions.selectors import KIND, covered_pairs, proposed, suggested
 from trace_site.audit import models as audit_models
 from trace_site.database import generation_key
 from trace_site.jobs import Job, JobContext, enqueue
@@ -85,7 +86,7 @@ def run_suggestions(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body. Returns {"domains": {slug: counts}, "generation", "fingerprints", "worded"}."""
     chosen = ctx.params.get("domain", "")
     before = _last_fingerprints(ctx.job)
-    moved = generation_key("catalog", "rules")
+    moved = read_from()
     domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
     counts: dict[str, dict[str, int]] = {}
     prints: dict[str, str] = dict(before)
@@ -162,14 +163,18 @@ def _neighbours(names: Mapping[int, str]) -> dict[str, dict[str, float]]:
 
 
 def failing_requests(domain: str) -> list[Failure]:
-    """What an app to the right knows of requests that the champion answered with another tool: it names a function of
-    a domain's slug in its AppConfig as `failing_requests`, which gives (request, tool wanted, tool chosen).
+    """What an app to the right measured of requests that got another tool: it names a function of a domain's slug in
+    its AppConfig as `failing_requests`, which gives (request, tool wanted, tool chosen); the request is empty where
+    not all may read it.
     """
     named = [getattr(app, "failing_requests", "") for app in apps.get_app_configs()]
     missed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for query, wanted, chosen in (row for name in named if name for row in import_string(name)(domain)):
         missed[wanted, chosen].append(query)
-    return [Failure(*pair, tuple(sorted(set(queries)))) for pair, queries in sorted(missed.items())]
+    return [
+        Failure(*pair, (*sorted({*queries} - {""}), *(query for query in queries if not query)))
+        for pair, queries in sorted(missed.items())
+    ]
 
 
 def _pairs(content: Mapping[str, Any]) -> Iterator[frozenset[str]]:
@@ -280,6 +285,19 @@ def _reword(ctx: JobContext, domains: Sequence[str]) -> dict[str, Any]:
 
 
 @transaction.atomic
+def suggestions_draft(*, suggestions: Iterable[int], actor: Any) -> list[RuleChange]:
+    """A draft for the actor of each that is proposed and nobody is writing yet, in a request of its own. Raises
+    TraceError `not_allowed`."""
+    held = RuleSuggestion.objects.select_for_update().filter(pk__in=list(suggestions)).order_by("pk")
+    still = proposed().filter(pk__in=[row.pk for row in held]).order_by("-score", "pk")
+    return [
+        change_draft(actor=actor, content=one.row.content, domain=one.row.domain_id)
+        for one in suggested(list(still))
+        if one.draft is None
+    ]
+
+
+@transaction.atomic
 def suggestion_dismiss(*, suggestion: RuleSuggestion, reason: str, actor: Any) -> None:
     """Not proposed again until the text of one of its tools changes. Needs a reason."""
     reason = reason.strip()
@@ -301,12 +319,18 @@ def suggestion_restore(*, suggestion: RuleSuggestion, actor: Any) -> None:
         audit_models.record(actor=actor, action="suggestion.restored", obj=row)
 
 
+def read_from() -> str:
+    """What suggestions are found from, as it stands: another value makes a look due."""
+    domains = Domain.objects.order_by("pk").values_list("pk", flat=True)
+    failures = [asdict(one) for slug in domains for one in failing_requests(slug)]
+    return content_hash([generation_key("catalog", "rules"), failures])
+
+
 def sweep() -> None:
-    """Look again when tools or rules changed since the last look; only where somebody has looked before."""
+    """Look again when tools, rules or failing requests changed since the last look; only where somebody has looked
+    before."""
     last = Job.objects.filter(kind=KIND).order_by("-pk").first()
     if last is None or last.state != Job.State.DONE or last.finished_at is None:
         return
-    if timezone.now() - last.finished_at > REST and generation_key("catalog", "rules") != (
-        last.result or {}
-    ).get("generation"):
+    if timezone.now() - last.finished_at > REST and read_from() != (last.result or {}).get("generation"):
         suggestions_start()

@@ -101,7 +101,7 @@ def suggestion_call(row: RuleSuggestion, texts: Mapping[str, ToolText] | None = 
         confusables=row.content["confusables"],
         why=row.why,
         draft=row.content["text"],
-        failures=row.failures[:MOST_FAILURES],
+        failures=[one for one in row.failures if one["query"]][:MOST_FAILURES],
     )
     return Call(PROMPT, text, schema(names), 0.0, MAX_TOKENS)
 

@@ -109,7 +109,9 @@ def test_gap_is_found_and_opened_without_a_mouse(open_map, clusters):
     page = open_map()
     page.focus("#map-canvas")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.getElementById('map-spoken').textContent.includes('gap score')")
+    page.wait_for_function(
+        "() => document.getElementById('map-spoken').textContent.includes('of pairs told apart')"
+    )
     said = page.text_content("#map-spoken")
     assert re.match(r"group \d+: (no rule|resolved), 3 tools, \d+ % of pairs told apart", said)
     assert page.text_content("#map-tip") == said

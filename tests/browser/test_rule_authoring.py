@@ -4,7 +4,7 @@ import pytest
 
 from rules.models import ChangeRequest, Rule, RuleChange
 from synthesis.datasets.build import preview
-from tests.factories import make_sample
+from tests.factories import count_rollups, make_sample
 from tests.rules.saving import rule_save
 from trace_site.audit.models import AuditEntry
 from trace_site.people.sessions import Session
@@ -72,8 +72,9 @@ def approve_and_apply(page, request):
 def test_expert_submits_a_rule_from_the_gap_list_and_a_second_one_publishes_it(open_page, look_alikes):
     page = open_page("expert")
     page.context.add_init_script(CLICKS)
+    count_rollups()
     page.goto("/")
-    page.get_by_role("link", name="Write a rule", exact=True).first.click()
+    page.get_by_role("link", name="Draft a rule", exact=True).first.click()
     page.wait_for_selector("#text:focus")
     page.keyboard.type("Payslips have two homes. When the whole slip is asked for, use @getpayslip")
     expect(page.locator("#names-list [role=option]")).to_have_count(2)
@@ -144,8 +145,9 @@ def test_editing_a_taught_rule_shows_before_and_after_what_becomes_stale(open_pa
 
 def test_rule_is_written_and_submitted_on_a_phone(open_page, look_alikes):
     page = open_page("expert", width=390)
+    count_rollups()
     page.goto("/")
-    page.get_by_role("link", name="Write a rule", exact=True).first.click()
+    page.get_by_role("link", name="Draft a rule", exact=True).first.click()
     page.fill("#text", TEXT)
     saved(page)
     root = "document.documentElement"
@@ -394,8 +396,9 @@ def test_submitted_change_is_only_saved_on_purpose(open_page, look_alikes):
 
 def test_a_rule_without_everyday_words_asks_for_example_requests_and_writes_from_them(open_page, look_alikes):
     page = open_page("expert")
+    count_rollups()
     page.goto("/")
-    page.get_by_role("link", name="Write a rule", exact=True).first.click()
+    page.get_by_role("link", name="Draft a rule", exact=True).first.click()
     page.wait_for_selector("#text:focus")
     page.keyboard.type(f"Use {NEW} for cost centre owners that changed after a reorganisation.")
     page.click("text=Show pool and sample queries")

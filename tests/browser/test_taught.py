@@ -30,7 +30,7 @@ def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured
         page.goto(address)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
-    page.goto("/")
+    page.goto("/evaluation/")
     box = page.locator(".dot-figure .dot-circle").first.bounding_box()
     assert box["width"] == pytest.approx(box["height"], abs=1)
 

@@ -81,10 +81,6 @@ def numbers(client, model) -> dict[str, dict[str, int]]:
         found[name] = {}
         for group, n in pairs:
             assert found[name].setdefault(group, int(n)) == int(n), f"{name} says two numbers of {group}"
-    home = client.get("/").context
-    rows = [row for figure in home["figures"] for row in figure.rows]
-    words = {"a rule covers the look-alikes": "covered", "look-alikes without a rule": "uncovered"}
-    found["home"] = {words.get(row.label, "outside"): row.n for row in rows if row.label != "all requests"}
     compared = {}
     for group in ("covered", "uncovered", "outside"):
         page = client.get(

@@ -28,6 +28,7 @@ from evaluation.models import (
     ToolRollup,
 )
 from evaluation.results import recount, rollups, tasks
+from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
 from rules.models import Rule
 from synthesis.models import Sample, SnapshotSample
 from tests.evaluation.recomputed import assert_equal_to_recomputed
@@ -259,9 +260,9 @@ def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(w
     row = gaps.cluster_rollup(world.clusters["hr"][0].pk)
     assert (row.state, row.open_tools, row.score) == ("dismissed", [], None) and row.rank > after.gaps
     assert row.pk not in [gap.pk for gap in gaps.clusters("hr")]
-    every = gaps.clusters("hr", only_gaps=False)
+    every = gaps.clusters("hr", gaps.ClusterFilter())
     assert [one.rank for one in every] == [1, 2, 3] and gaps.clusters(
-        "hr", only_gaps=False, after=2
+        "hr", gaps.ClusterFilter(), after=2
     ) == every[2:]
     assert DomainPoint.objects.filter(domain="hr").last().why == {"counted": True}
 
@@ -423,18 +424,17 @@ def test_production_misses_are_those_about_the_tools_and_hide_texts_from_others(
 
 def test_what_if_reads_rollups_and_says_samples_and_cost(world):
     count_again()
-    chosen = [gap.pk for gap in gaps.clusters("hr") if gap.score is not None]
-    plan = gaps.plan_of("hr", [*chosen, world.clusters["finance"][0].pk])
-    assert plan.rules == len(chosen) and plan.samples == 12 * len(chosen)
+    chosen = [gap.pk for gap in gaps.clusters("hr") if gap.score is not None and gap.open_tools]
+    row = domain_rollup("hr")
+    plan = plan_of(Choice("hr", (*chosen, world.clusters["finance"][0].pk)), row)
+    assert plan.rules == len(chosen) and plan.samples == 12 * len(chosen) and plan.left_out == 1
     score = sum(gap.score for gap in gaps.clusters("hr") if gap.pk in chosen)
     assert plan.found.misses.value == pytest.approx(score, abs=1e-5)
-    row = DomainRollup.objects.get(domain="hr")
     left = plan.found.requests * row.covered_wrong / row.covered_n
     assert plan.found.left.value == pytest.approx(left)
-    assert plan.found.gain.low < plan.found.gain.value < plan.found.gain.high
-    assert plan.cost.samples.value == plan.samples and plan.cost.money.value == 0
-    nothing = gaps.plan_of("hr", [])
-    assert (nothing.rules, nothing.found.gain, nothing.samples) == (0, None, 0)
+    assert plan.gain.low < plan.gain.value < plan.gain.high
+    nothing = plan_of(Choice("hr"), row)
+    assert (nothing.rules, nothing.gain.value, nothing.samples) == (0, None, 0)
 
 
 def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
@@ -450,7 +450,7 @@ def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
             gaps.pair_confusion(gaps.outcomes(domain="hr"))
             gaps.shown_outcomes(list(gaps.outcomes(domain="hr")), reader)
             gaps.production_misses(reader, domain="hr")
-            gaps.plan_of("hr", [row.pk for row in shown])
+            plan_of(Choice("hr", tuple(row.pk for row in shown)), domain_rollup("hr"))
         return len(made)
 
     count_again()

@@ -62,6 +62,9 @@ def queries(w: SimpleNamespace) -> dict[str, dict[str, Any]]:
         "training:compare": two,
         "training:estimate": CELL | {"snapshot": w.snapshot.pk},
         "training:grid_preview": grid(w),
+        "evaluation:what_if": {"domain": "hr", "gap": w.cluster.pk},
+        "evaluation:what_if_csv": {"domain": "hr", "gap": w.cluster.pk},
+        "api-what-if": {"domain": "hr", "gap": w.cluster.pk},
         "evaluation:compare": {"a": w.evaluation.pk, "b": w.before.pk},
         "evaluation:rule_test_counts": {"rules": w.rule.pk},
         "evaluation:answer": {"q": "my payslip of March 2024", "mode": "fast", "model": w.model.pk},
@@ -134,6 +137,8 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "catalog:queries_apply": {"collection": "desk", "text-1": QUERIES[0]},
         "catalog:block": {"because": "down until Monday"},
         "cluster-dismiss": {"reason": "the descriptions are enough"},
+        "evaluation:what_if_assign": {"domain": "hr", "gap": w.cluster.pk},
+        "evaluation:what_if_draft": {"domain": "hr", "gap": w.cluster.pk},
         "rules:suggestion_dismiss": {"reason": "the descriptions are enough"},
         "rules:fields": FORM,
         "rules:pair_correct": {

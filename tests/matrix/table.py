@@ -98,6 +98,10 @@ api-tool-block pk=tool  POST A  DELETE A
 # coverage
 home  GET ERAP  GET - 302
 coverage-csv domain=hr  GET ERAP
+coverage-requests domain=hr  GET ERAP
+coverage-misses domain=hr  GET ERAP
+coverage-rules domain=hr  GET ERAP
+coverage-report domain=hr  GET ERAP
 rule-coverage pk=rule  GET ERAP
 clusters  GET ERAP
 clusters-map  GET ERAP
@@ -108,6 +112,10 @@ cluster pk=cluster  GET ERAP
 cluster-panel pk=cluster  GET ERAP
 cluster-dismiss pk=cluster  POST EA 302
 cluster-restore pk=gone_cluster  POST EA 302
+cluster-assign pk=cluster  POST EAP 302
+api-coverage-list  GET ERAP
+api-coverage domain=hr  GET ERAP
+api-coverage-gaps domain=hr  GET ERAP
 # rules
 rules:list  GET ERAP
 rules:detail pk=rule  GET ERAP
@@ -374,6 +382,11 @@ evaluation:model_scores pk=model  GET ERAP
 evaluation:reliability pk=model  GET ERAP
 evaluation:reliability_of_champion  GET ERAP
 evaluation:beside pk=model  GET ERAP
+evaluation:what_if  GET ERAP
+evaluation:what_if_csv  GET ERAP
+evaluation:what_if_assign  POST EAP 302
+evaluation:what_if_draft  POST EA 302
+api-what-if  GET ERAP
 evaluation:loop  GET AP
 evaluation:loop_settings  POST A 302
 evaluation:loop_version pk=version  GET ERAP

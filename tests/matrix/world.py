@@ -34,6 +34,7 @@ from synthesis.samples.decisions import seen_key
 from synthesis.team.guidelines import guideline_save
 from synthesis.team.services import assign, comment_add, view_save
 from tests.factories import (
+    count_rollups,
     make_cluster,
     make_evaluation,
     make_gate_report,
@@ -90,6 +91,7 @@ def make_world(folder: Path) -> SimpleNamespace:
         NeighbourList.objects.create(
             tool=tool, neighbour_ids=[w.tools[0].pk, w.tools[1].pk], scores=[0.5, 0.4]
         )
+    count_rollups()
     return w
 
 

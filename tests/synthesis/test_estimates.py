@@ -6,10 +6,11 @@ import pytest
 from django.core.management import call_command
 
 from synthesis.generate import services as generate_services
-from synthesis.generate.estimates import estimate
+from synthesis.generate.estimates import Figure, estimate, estimate_new, estimate_reading
 from synthesis.generate.forms import SynthesisForm
 from synthesis.generate.services import synthesis_start
-from synthesis.models import ModelCall, Sample, SynthesisRun
+from synthesis.models import Decision, ModelCall, Sample, SynthesisRun
+from tests.factories import make_rule, make_sample, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
@@ -63,6 +64,8 @@ def test_calls_are_a_default_that_knows_of_batches_until_a_run_measured_them(llm
     assert then.calls.value == round(then.samples.value * ModelCall.objects.count() / tried)
     assert "measured on 2 earlier runs" in then.calls.basis and "measured" in then.tokens.basis
     assert then.money.value > 0
+    for figure in (then.calls, then.tokens, then.money):
+        assert 0 < figure.low <= figure.value <= figure.high, figure
 
 
 def test_budget_that_does_not_reach_is_told(llm):
@@ -142,3 +145,60 @@ def test_limits_are_those_of_the_form():
         with pytest.raises(TraceError, match="out of range"):
             estimate(**asked)
     assert not SynthesisForm({"branch": "rule", "writer": "offline", "per_rule": 1_001}).is_valid()
+
+
+# What is left to people.
+
+
+def samples_of_a_rule(many, **state):
+    rule, run = (
+        make_rule(make_tool(), make_tool()),
+        SynthesisRun.objects.create(
+            branch="rule",
+            writer="offline",
+            job=Job.objects.create(kind="synthesis", title="it", state="done"),
+        ),
+    )
+    return [make_sample(rule=rule, run=run, **state) for _ in range(many)]
+
+
+def test_what_is_read_and_approved_is_measured_on_what_was(user_with):
+    assert estimate_reading(24).ready.value is None and "not measured" in estimate_reading(24).seconds.basis
+    samples = samples_of_a_rule(16)
+    samples_of_a_rule(4, machine="dropped")
+    reader = user_with("reviewer")
+    for place, sample in enumerate(samples[:10]):
+        Decision.objects.create(
+            sample=sample, reviewer=reader, verdict="reject" if place < 2 else "approve", seconds=20 + place
+        )
+    Decision.objects.create(sample=samples[10], policy="all", verdict="reject", seconds=1)
+    Decision.objects.create(sample=samples[11], reviewer=reader, verdict="approve", seconds=4000)  # went away
+    found = estimate_reading(100)
+    assert found.ready.value == pytest.approx(80) and found.ready.basis.startswith("16 of 20 samples")
+    assert found.approved.value == pytest.approx(80 * 9 / 11) and "9 of 11" in found.approved.basis
+    assert found.seconds.value == pytest.approx(80 * 24.5) and "10 readings" in found.seconds.basis
+    for figure in (found.ready, found.approved, found.seconds):
+        assert 0 <= figure.low < figure.value < figure.high
+
+
+def test_a_product_of_figures_is_unknown_where_one_is_and_wider_than_either():
+    unknown = Figure(None, "nobody knows")
+    assert (Figure(3, "") * unknown).basis == (unknown * Figure(3, "counted")).basis == "nobody knows"
+    assert Figure(3, "") * Figure(2.0, "it", 1.0, 4.0) == Figure(6.0, "it", 3.0, 12.0)
+    assert Figure(3, "", 2, 4) * Figure(2.0, "it", 1.0, 4.0) == Figure(6.0, "it", 2.0, 16.0)
+
+
+def test_time_of_local_writers_ranges_over_earlier_runs():
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    now = timezone.now()
+    for seconds in (1, 4):
+        job = Job.objects.create(
+            kind="synthesis", title="it", state="done", total=40, started_at=now - timedelta(seconds=seconds)
+        )
+        Job.objects.filter(pk=job.pk).update(finished_at=now)
+        SynthesisRun.objects.create(branch="rule", writer="offline", job=job)
+    found = estimate_new([12, 28]).seconds
+    assert (found.low, found.value, found.high) == (1.0, 2.5, 4.0)

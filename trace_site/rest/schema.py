@@ -194,6 +194,7 @@ TAGS_BY_ROOM = {
     "clusters": "catalog",
     "imports": "catalog",
     "queries": "catalog",
+    "rule-suggestions": "rules",
     "changes": "change-requests",
     "rule-suggestions": "rules",
     "review": "synthesis",

@@ -42,6 +42,7 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
 # pages that belong to an entry without lying under its address
 ALSO = {
     "synthesis:review": ("synthesis/batches", "synthesis/quality", "synthesis/team", "synthesis/guidelines"),
+    "clusters": ("evaluation/what-if",),
     "rules:list": ("evaluation/loop",),
     "training:list": ("evaluation/gate",),
 }
@@ -250,10 +251,18 @@ def _marked(parts: Sequence[Part]) -> SafeString:
     )
 
 
+LEAD = 40  # characters that an excerpt keeps before the first difference
+
+
 @register.simple_tag
-def differing(text: str, against: str) -> SafeString:
-    """`text` with the words that `against` lacks marked."""
-    return _marked(word_diff(text, against)[0])
+def differing(text: str, against: str, excerpt: bool = False) -> SafeString:
+    """`text` with the words that `against` lacks marked; an excerpt begins shortly before the first of them."""
+    parts = word_diff(text, against)[0]
+    if excerpt and not any(part.differs for part in parts):
+        return conditional_escape("says nothing that the first does not")
+    if excerpt and not parts[0].differs and len(parts[0].text) > LEAD:
+        parts[0] = Part(f"… {parts[0].text[-LEAD:].partition(' ')[2]}", False)
+    return _marked(parts)
 
 
 @register.inclusion_tag("_diff.html")

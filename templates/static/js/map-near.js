@@ -1,6 +1,6 @@
 // What is seen near by: the tools of a cluster with their pairs, and labels that never lie on each other.
 const MOST_LABELS = 90;
-const ALWAYS = 12; // of the costliest gaps in view, however small their circles are
+const ALWAYS = 12; // of the gaps in view with the most open pairs, however small their circles are
 
 Object.assign(ClusterMap.prototype, {
   tools(i, radius, detail) {
@@ -26,7 +26,7 @@ Object.assign(ClusterMap.prototype, {
     });
   },
 
-  // names by priority (chosen, searched, then the costliest gaps): a name that would touch another is left out
+  // names by priority (chosen, searched, then those with the most open pairs): a name that would touch another is left out
   labels() {
     this.taken = [];
     this.pen.textBaseline = "top";

@@ -90,8 +90,8 @@ function startMap(box) {
 
   // hover, focus
   const sentence = (i) => {
-    const { label, n, state: states, share, score } = map.data;
-    return `${label[i]}: ${words[states[i]]}, ${n[i]} tools, ${share[i]} % of pairs told apart, gap score ${score[i]}`;
+    const { label, n, state: states, share } = map.data;
+    return `${label[i]}: ${words[states[i]]}, ${n[i]} tools, ${share[i]} % of pairs told apart`;
   };
   function show(i) {
     map.hover = i;

@@ -1,0 +1,204 @@
+"""/api/v1/coverage: the figures of each domain's page, its trend, and its clusters by rank."""
+
+from typing import Any
+
+from django.http import Http404
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Tool
+from evaluation.core.coverage import STATES
+from evaluation.coverage.gaps import (
+    COSTS,
+    STATE_GROUPS,
+    ClusterFilter,
+    clusters,
+    confusion_by_group,
+    domain_rollups,
+    trend,
+)
+from evaluation.domain import selectors
+from evaluation.models import DomainFigures, DomainRollup
+from trace_site.paging import number_of
+from trace_site.rest.examples import answer_example, examples_beside, page_example
+from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.views import ApiView, page_limit
+
+Out = serializers.Serializer[Any]
+EXAMPLES = examples_beside(__file__)
+NO_DOMAIN = OpenApiResponse(description="no such domain, or it was not counted yet")
+
+
+class ShareOut(Out):
+    """Of labelled requests."""
+
+    n = serializers.IntegerField()
+    wrong = serializers.IntegerField(help_text="whose first tool is not right")
+    n_embedding = serializers.IntegerField(help_text="of the n, those that the embedding was asked")
+    wrong_embedding = serializers.IntegerField()
+
+
+class FiguresOut(Out):
+    """A domain as counted at `counted_at`, by one definition of groups and for one model."""
+
+    domain = serializers.CharField(source="domain_id")
+    counted_at = serializers.DateTimeField(source="at")
+    clustering = serializers.IntegerField(
+        allow_null=True, help_text="version; null: no look-alikes were looked for"
+    )
+    definition = serializers.IntegerField(source="definition_id", help_text="of groups")
+    model = serializers.IntegerField(
+        source="model_id", allow_null=True, help_text="null: the embedding answers"
+    )
+    alias = serializers.CharField(help_text="champion or newest; empty: no model")
+    tools = serializers.IntegerField()
+    rules = serializers.IntegerField()
+    pairs = serializers.IntegerField(help_text="of look-alikes, in clusters that are not dismissed")
+    pairs_covered = serializers.IntegerField(
+        source="covered", help_text="told apart by a condition of one rule"
+    )
+    pairs_named_only = serializers.IntegerField(source="named")
+    clusters = serializers.IntegerField()
+    clusters_told_apart = serializers.IntegerField(source="done", help_text="at least 80 % of their pairs")
+    states = serializers.DictField(child=serializers.IntegerField())
+    gaps = serializers.IntegerField(help_text="clusters with a pair that no rule tells apart")
+    gaps_measured = serializers.IntegerField()
+    expected_wrong = serializers.FloatField(
+        source="score", allow_null=True, help_text="wrong answers to expect at such pairs; null: not measured"
+    )
+    low = serializers.FloatField(source="score_low", allow_null=True, help_text="of its 95 % interval")
+    high = serializers.FloatField(source="score_high", allow_null=True)
+    of_requests = serializers.IntegerField(source="requests", help_text="that it is of")
+    recorded = serializers.IntegerField(help_text="requests of the window in the log")
+    window_from = serializers.DateField()
+    window_to = serializers.DateField()
+    groups = serializers.DictField(child=ShareOut(), help_text="all, covered, uncovered, outside")
+
+
+class CoverageOut(FiguresOut):
+    said = serializers.CharField(help_text="the sentence that heads the page")
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="where the model is worse than plain embedding search"
+    )
+    would_close_most = serializers.IntegerField(
+        help_text="so many of the first gaps hold more than half of the expected wrong answers"
+    )
+
+
+class PointOut(FiguresOut):
+    why = serializers.DictField(help_text="what moved since the point before; empty: the first")
+
+
+class CoverageOneOut(CoverageOut):
+    trend = PointOut(many=True, help_text="the oldest first")
+
+
+class GapOut(Out):
+    cluster = serializers.IntegerField(source="pk")
+    rank = serializers.IntegerField()
+    label = serializers.CharField(source="cluster.label")
+    state = serializers.ChoiceField(STATES)
+    tools = serializers.ListField(child=serializers.CharField(), source="names")
+    pairs = serializers.IntegerField()
+    pairs_covered = serializers.IntegerField(source="covered")
+    pairs_named_only = serializers.IntegerField(source="named")
+    expected_wrong = serializers.FloatField(source="score", allow_null=True, help_text="null: not measured")
+    low = serializers.FloatField(source="score_low", allow_null=True)
+    high = serializers.FloatField(source="score_high", allow_null=True)
+    of_requests = serializers.IntegerField(source="requests")
+    labelled = serializers.IntegerField(source="n", help_text="labelled requests that concern it")
+    wrong = serializers.IntegerField()
+    wrong_at_open_pairs = serializers.IntegerField(source="wrong_uncovered")
+    owner = serializers.CharField(source="cluster.owner.username", default=None, allow_null=True)
+    due = serializers.DateField(source="cluster.due", allow_null=True)
+    dismissed_reason = serializers.CharField(source="cluster.dismissed_reason")
+
+
+class GapsIn(InputSerializer):
+    gaps = serializers.BooleanField(
+        default=False, help_text="only clusters with a pair that no rule tells apart"
+    )
+    state = serializers.ChoiceField(default="", allow_blank=True, choices=[*STATES, *STATE_GROUPS])
+    cost = serializers.ChoiceField(default="", allow_blank=True, choices=list(COSTS))
+    owner = serializers.CharField(
+        default="", allow_blank=True, max_length=150, help_text="a user name, `any` or `nobody`"
+    )
+    q = serializers.CharField(default="", allow_blank=True, max_length=200)
+
+
+def _figures(of: DomainFigures) -> DomainFigures:
+    """Groups in their order."""
+    of.groups = {group: of.groups[group] for group in confusion_by_group(of)}
+    return of
+
+
+def _told(row: DomainRollup) -> Any:
+    page: Any = selectors.domain_page(row)
+    told: Any = _figures(row)
+    told.said = _text(selectors.headline(page))
+    told.warnings = [_text(one) for one in selectors.warnings(page)]
+    told.would_close_most = page.most
+    return told
+
+
+def _text(said: list[selectors.Said]) -> str:
+    return "".join(part.text for part in said)
+
+
+def _row(domain: str) -> DomainRollup:
+    row = domain_rollups().get(domain)
+    if row is None:
+        raise Http404
+    return row
+
+
+class CoverageList(ApiView):
+    @extend_schema(responses=page_of(CoverageOut), examples=[page_example(EXAMPLES["coverage"])])
+    def get(self, request: Request) -> Response:
+        """List the coverage of every domain. The figures of their pages."""
+        rows = [_told(row) for row in domain_rollups().values()]
+        return Response({"results": CoverageOut(rows, many=True).data, "next": None})
+
+
+class CoverageOne(ApiView):
+    @extend_schema(
+        responses={200: CoverageOneOut, 404: NO_DOMAIN},
+        examples=[answer_example({**EXAMPLES["coverage"], "trend": [EXAMPLES["point"]]})],
+    )
+    def get(self, request: Request, domain: str) -> Response:
+        """Read a domain's coverage. With its trend over rules, clusters and models."""
+        told = _told(_row(domain))
+        told.trend = [_figures(point) for point in trend(domain)]
+        return Response(CoverageOneOut(told).data)
+
+
+class CoverageGaps(ApiView):
+    @extend_schema(
+        parameters=[GapsIn],
+        responses={200: page_of(GapOut), 404: NO_DOMAIN},
+        examples=[page_example(EXAMPLES["gap"], "31")],
+    )
+    def get(self, request: Request, domain: str) -> Response:
+        """List a domain's clusters by rank. Those with the most wrong answers expected first."""
+        _row(domain)
+        asked = self.read_query(GapsIn)
+        chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
+        size, after = page_limit(request), number_of(request.query_params.get("after", ""), 9)
+        found: list[Any] = list(clusters(domain, chosen, after=after, size=size + 1))
+        shown = found[:size]
+        ids = [pk for row in shown for pk in row.cluster.tool_ids]
+        names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
+        for row in shown:
+            row.names = sorted(names[pk] for pk in row.cluster.tool_ids if pk in names)
+        following = str(shown[-1].rank) if len(found) > size else None
+        return Response({"results": GapOut(shown, many=True).data, "next": following})
+
+
+urlpatterns = [
+    path("coverage", CoverageList.as_view(), name="api-coverage-list"),
+    path("coverage/<slug:domain>", CoverageOne.as_view(), name="api-coverage"),
+    path("coverage/<slug:domain>/gaps", CoverageGaps.as_view(), name="api-coverage-gaps"),
+]

@@ -1,0 +1,235 @@
+"""The published rules of a domain beside each other: how many samples each has, what share of what was written for it
+holds, how often the first tool is right where it decides, whether its code is cited; and what training would change.
+
+Samples and labelled requests are read from rollups, citations from the traces of the shown model's newest evaluations,
+which never change.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from django.db import connection
+from django.db.models import F, Q, Sum
+
+from evaluation.benchmarks.selectors import RESULTS
+from evaluation.coverage.gaps import share
+from evaluation.coverage.selectors import champion_versions
+from evaluation.domain.selectors import DomainPage
+from evaluation.models import Evaluation, Prediction
+from rules.models import RuleVersion
+from synthesis.core.agreement import Rate
+from synthesis.models import Sample, SampleCount
+from synthesis.samples.counts import BY_RULE
+from trace_site.lib.charts import Bar, BarChart, bar_chart
+from training.models import Model
+
+FEWEST = 3  # requests below which nothing is called weak
+BANDS = ((0, 0), (1, 9), (10, 19), (20, None))  # approved samples of a rule
+SHOWS = {
+    "": "all rules",
+    "weak": "weak recall or citation",
+    "untaught": "not learned by the champion",
+    "unsampled": "no approved sample",
+}
+REQUESTS = """
+SELECT v.id, count(*), count(*) FILTER (WHERE o.{side}_wrong),
+       count(o.embedding_wrong), count(*) FILTER (WHERE o.embedding_wrong)
+FROM rules_ruleversion v JOIN evaluation_labelledoutcome o ON o.gold && (v.confusable_ids || v.target_id)
+WHERE v.id = ANY(%s) AND o.{side}_wrong IS NOT NULL GROUP BY v.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """`n`, `wrong`: labelled requests that one of its tools answers; `cited` of `traces`: of requests that benchmarks
+    say it decides, those whose trace names it."""
+
+    version: RuleVersion
+    approved: int
+    ready: int
+    dropped: int
+    learned: bool
+    n: int
+    wrong: int
+    n_embedding: int
+    wrong_embedding: int
+    cited: int
+    traces: int
+
+    @property
+    def yielded(self) -> Rate | None:
+        """What filter and judge let through, of what was written to an end."""
+        return share(self.ready, self.ready + self.dropped)
+
+    @property
+    def right(self) -> Rate | None:
+        return share(self.n - self.wrong, self.n)
+
+    @property
+    def right_embedding(self) -> Rate | None:
+        return share(self.n_embedding - self.wrong_embedding, self.n_embedding)
+
+    @property
+    def citation(self) -> Rate | None:
+        return share(self.cited, self.traces)
+
+    @property
+    def weak(self) -> list[str]:
+        """Fewer than half of the requests right, or of the traces naming it; by at least FEWEST."""
+        found = []
+        if self.n >= FEWEST and 2 * self.wrong > self.n:
+            found.append("recall")
+        if self.traces >= FEWEST and 2 * self.cited < self.traces:
+            found.append("citation")
+        return found
+
+    def shown_by(self, show: str, band: tuple[int, int | None] | None) -> bool:
+        chosen = {"weak": bool(self.weak), "untaught": not self.learned, "unsampled": not self.approved}
+        in_band = band is None or band[0] <= self.approved <= (
+            band[1] if band[1] is not None else self.approved
+        )
+        return chosen.get(show, True) and in_band
+
+
+@dataclass(frozen=True)
+class NextTraining:
+    """What training now would change: `new` of `rules` are not learned, with so many approved `samples`; `empty` of
+    them have none; `old`: versions learned that are not published any more."""
+
+    rules: int
+    new: int
+    samples: int
+    empty: int
+    old: int
+
+    @property
+    def taught(self) -> int:
+        return self.new - self.empty
+
+
+def rule_rows(page: DomainPage) -> list[RuleRow]:
+    """The weakest first; six queries, and one more where the traces were not read yet."""
+    published = RuleVersion.objects.filter(rule__published_id=F("pk"), rule__domain=page.domain)
+    versions = list(published.select_related("rule").defer("text", "clauses", "tests").order_by("rule__code"))
+    ids = [version.pk for version in versions]
+    counts = SampleCount.objects.filter(level__in=BY_RULE, rule_version__in=ids).order_by()
+    samples: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for version, machine, human, n in counts.values_list("rule_version", "machine", "human").annotate(
+        sum=Sum("n")
+    ):
+        samples[version][machine] += n
+        if machine == Sample.Machine.READY and human == Sample.Human.APPROVED:
+            samples[version]["approved"] += n
+    learned, cited = champion_versions(), citations(page.figures.model)
+    asked = requests_of(ids, page.side)
+    rows = []
+    for version in versions:
+        has, (cites, traces) = samples[version.pk], cited.get(version.rule.code, (0, 0))
+        rows.append(
+            RuleRow(
+                version,
+                has["approved"],
+                has[Sample.Machine.READY],
+                has[Sample.Machine.DROPPED],
+                version.pk in learned,
+                *asked.get(version.pk, (0, 0, 0, 0)),
+                cites,
+                traces,
+            )
+        )
+    return sorted(
+        rows, key=lambda row: (-len(row.weak), _least(row.right), _least(row.citation), row.approved)
+    )
+
+
+def _least(rate: Rate | None) -> float:
+    return rate.value if rate and rate.value is not None else 2.0
+
+
+def requests_of(versions: Sequence[int], side: str) -> dict[int, tuple[int, int, int, int]]:
+    """{version: labelled requests, wrong ones, those the embedding was asked, its wrong ones}; one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(REQUESTS.format(side=side), [list(versions)])
+        return {row[0]: row[1:] for row in cursor.fetchall()}
+
+
+def citations(model: Model | None) -> dict[str, tuple[int, int]]:
+    """{code: traces that name it, of those of requests it decides} in the newest traced evaluation of each benchmark;
+    one query, and one more for what was not read yet."""
+    if model is None:
+        return {}
+    traced = Evaluation.objects.filter(RESULTS, model=model, decode=Evaluation.Decode.TRACE)
+    newest = traced.order_by("benchmark__name", "-benchmark__version", "-pk").distinct("benchmark__name")
+    rows = newest.values_list("pk", "definition")
+    return _citations(tuple(sorted(rows, key=lambda row: row[0])))
+
+
+@lru_cache(maxsize=8)
+def _citations(evaluations: tuple[tuple[int, int | None], ...]) -> dict[str, tuple[int, int]]:
+    """Which codes count as cited follows from the rules, and so from the definition."""
+    of = [pk for pk, _ in evaluations]
+    decided = Prediction.objects.filter(evaluation__in=of, item__data__has_key="rule").filter(
+        ~Q(item__data__rule=None)
+    )
+    found: defaultdict[str, list[bool]] = defaultdict(list)
+    for code, cited in decided.values_list("item__data__rule", "scores__cited"):
+        if code:
+            found[code].append(code in (cited or ()))
+    return {code: (sum(told), len(told)) for code, told in found.items()}
+
+
+def band_of(text: str) -> tuple[int, int | None] | None:
+    return next((band for band in BANDS if band_key(band) == text), None)
+
+
+def band_key(band: tuple[int, int | None]) -> str:
+    return f"{band[0]}-{'' if band[1] is None else band[1]}"
+
+
+def density_figure(rows: Sequence[RuleRow], address: str) -> BarChart | None:
+    """Right first tools by how many samples the rules have, all requests of a band together. None: not measured."""
+    bars = []
+    for band in BANDS:
+        of = [row for row in rows if row.shown_by("", band)]
+        n = sum(row.n for row in of)
+        right = share(n - sum(row.wrong for row in of), n)
+        if not of or right is None:
+            continue
+        yielded = share(sum(row.ready for row in of), sum(row.ready + row.dropped for row in of))
+        note = f"{len(of)} rule{'' if len(of) == 1 else 's'}"
+        note += f", yield {100 * (yielded.value or 0):.0f} %" if yielded else ""
+        low, high = band
+        label = (
+            "no sample"
+            if high == 0
+            else f"{low} or more samples"
+            if high is None
+            else f"{low} to {high} samples"
+        )
+        bars.append(
+            Bar(
+                label,
+                right.value,
+                right.low,
+                right.high,
+                n,
+                "accent",
+                f"{address}?samples={band_key(band)}",
+                note,
+            )
+        )
+    if not bars:
+        return None
+    told = ", ".join(f"{100 * (bar.value or 0):.0f} % right with {bar.label}" for bar in bars)
+    return bar_chart(f"Do more samples a rule help? {told}", bars)
+
+
+def next_training(page: DomainPage, rows: Sequence[RuleRow]) -> NextTraining:
+    """One query."""
+    new = [row for row in rows if not row.learned]
+    known = RuleVersion.objects.filter(pk__in=champion_versions(), rule__domain=page.domain)
+    old = known.exclude(rule__published_id=F("pk")).count()
+    samples = sum(row.approved for row in new)
+    return NextTraining(len(rows), len(new), samples, sum(not row.approved for row in new), old)

@@ -1,0 +1,400 @@
+"""One domain as its page, report and API show it: how much is told apart, what goes wrong where it is not, and how that
+moved.
+
+Everything is read from rollups, as counted last; the number of queries does not depend on how much there is.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.contrib.humanize.templatetags.humanize import apnumber
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation.core.comparison import WHERE, WORSE
+from evaluation.core.confusion import EMBEDDING, MODEL, SIDES
+from evaluation.core.metrics import ALL
+from evaluation.coverage.gaps import (
+    Asked,
+    Confusion,
+    Gap,
+    asked_by_group,
+    clusters,
+    confusion_by_group,
+    gaps_shown,
+    hold_most,
+    share,
+    side_of,
+    trend,
+)
+from evaluation.coverage.pages import STATES, clusters_url, model_words, requests_url
+from evaluation.models import ClusterPlace, DomainPoint, DomainRollup
+from rules.models import RuleVersion
+from synthesis.core.agreement import Rate
+from trace_site.lib.charts import Dot, DotChart, DotRow, LineChart, Series, line_chart
+
+THIS_WEEK = 5  # gaps that the page shows
+LABELS = {
+    ALL: "all requests",
+    "covered": "a rule tells the look-alikes apart",
+    "uncovered": "no rule tells the look-alikes apart",
+    "outside": "outside every cluster",
+}
+
+
+@dataclass(frozen=True)
+class DomainPage:
+    """`asked`: labelled requests by group; `most`: how many of the first gaps hold most expected wrong answers."""
+
+    figures: DomainRollup
+    asked: dict[str, Asked]
+    most: int
+
+    @property
+    def domain(self) -> str:
+        return self.figures.domain_id
+
+    @property
+    def side(self) -> str:
+        return side_of(self.figures)
+
+    @property
+    def who(self) -> str:
+        return model_words(self.figures)
+
+
+def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | None:
+    """The one that is asked for, else that with the most expected wrong answers."""
+    if wanted:
+        return rows.get(wanted)
+    order = sorted(rows.values(), key=lambda row: (-(row.score or 0), -row.gaps, row.domain_id))
+    return order[0] if order else None
+
+
+def domain_page(figures: DomainRollup) -> DomainPage:
+    """Two queries."""
+    asked = asked_by_group(figures.domain_id, side_of(figures))
+    return DomainPage(figures, asked, hold_most(figures.domain_id, figures.score))
+
+
+def this_week(page: DomainPage, reader: Any, size: int = THIS_WEEK) -> list[Gap]:
+    """The first gaps; at most nine queries."""
+    return gaps_shown(clusters(page.domain, size=size), reader, page.side)
+
+
+# The sentence of the page.
+
+
+class Said(NamedTuple):
+    """A piece of a sentence; with `href` the number that its list is behind."""
+
+    text: str
+    href: str = ""
+
+
+def headline(page: DomainPage) -> list[Said]:
+    """How many clusters are told apart, what goes wrong where they are not, and what would close most of it."""
+    figures = page.figures
+    day = timezone.localtime(figures.at)
+    said = [Said(f"{figures.domain.title}, {day:%-d %b}: ")]
+    if figures.clustering is None:
+        tools = Said(_many(figures.tools, "tool"), f"{reverse('catalog:list')}?domain={page.domain}")
+        return [*said, Said("nobody has looked for look-alikes among its "), tools, Said(" yet.")]
+    if figures.clusters == 0:
+        return [*said, Said("no look-alikes are left to tell apart.")]
+    said += _told_apart(page)
+    if figures.clusters == figures.done and not figures.gaps:
+        said += _where_covered(page)
+    else:
+        said += _where_not(page)
+    return [*said, Said(".")]
+
+
+def _told_apart(page: DomainPage) -> Iterator[Said]:
+    figures, every = page.figures, clusters_url(page.domain, state="counted")
+    if figures.done == figures.clusters:
+        yield Said("all ")
+        yield Said(str(figures.clusters), every)
+        yield Said(
+            f" look-alike cluster{'' if figures.clusters == 1 else 's'} {_are(figures.clusters)} told apart"
+        )
+        return
+    yield Said(str(figures.done), clusters_url(page.domain, state="apart"))
+    yield Said(" of ")
+    yield Said(str(figures.clusters), every)
+    yield Said(f" look-alike clusters {_are(figures.done)} told apart")
+
+
+def _where_not(page: DomainPage) -> Iterator[Said]:
+    asked, gap = page.asked["uncovered"], page.asked[ALL].gap
+    if not page.asked[ALL].n:
+        yield Said("; how often requests go wrong is not measured")
+        return
+    if not asked.n:
+        yield Said("; how often requests go wrong where they are not is not measured")
+    else:
+        yield Said("; where they are not, ")
+        yield (
+            Said(str(asked.wrong), requests_url(page.domain, group="uncovered", wrong=page.side))
+            if asked.wrong
+            else Said("none")
+        )
+        yield Said(" of ")
+        yield Said(str(asked.n), requests_url(page.domain, group="uncovered"))
+        yield Said(f" request{'' if asked.n == 1 else 's'} {'goes' if asked.wrong == 1 else 'go'} wrong")
+    if not gap:
+        yield Said("; no request goes wrong for want of a rule")
+        return
+    yield Said("; ")
+    yield Said(str(gap), requests_url(page.domain, wrong=page.side, at="uncovered"))
+    yield Said(f" request{' goes' if gap == 1 else 's go'} wrong for want of a rule")
+    if page.most:
+        yield Said(", and rules for ")
+        yield Said(
+            f"{apnumber(page.most)} gap{'' if page.most == 1 else 's'}",
+            clusters_url(page.domain, gaps="yes", first=str(page.most)),
+        )
+        yield Said(" would close most of it")
+
+
+def _where_covered(page: DomainPage) -> Iterator[Said]:
+    asked = page.asked["covered"]
+    if asked.n:
+        yield Said("; there ")
+        yield Said(str(asked.wrong), requests_url(page.domain, group="covered", wrong=page.side))
+        yield Said(" of ")
+        yield Said(str(asked.n), requests_url(page.domain, group="covered"))
+        yield Said(
+            f" request{'' if asked.n == 1 else 's'} still {'goes' if asked.wrong == 1 else 'go'} wrong"
+        )
+    else:
+        yield Said("; how often requests go wrong there is not measured")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def warnings(page: DomainPage) -> list[list[Said]]:
+    """Plain sentences where the model is worse than what one has without it."""
+    found = []
+    for group, asked in page.asked.items():
+        if page.side == MODEL and asked.both and asked.verdict == WORSE:
+            filters = {} if group == ALL else {"group": group}
+            n = requests_url(page.domain, asked="both", **filters)
+            wrong = {side: requests_url(page.domain, asked="both", wrong=side, **filters) for side in SIDES}
+            found.append(
+                [
+                    Said(f"The {page.who} is worse than plain embedding search {WHERE[group]}: it gets "),
+                    Said(str(asked.ours), wrong[MODEL]),
+                    Said(" of "),
+                    Said(str(asked.both), n),
+                    Said(" wrong, the embedding "),
+                    Said(str(asked.theirs), wrong[EMBEDDING]),
+                    Said("."),
+                ]
+            )
+    return found
+
+
+# Its figures.
+
+
+def _dot(who: str, shape: str, wrong: int, n: int) -> Dot:
+    right = share(n - wrong, n)
+    assert right is not None and right.value is not None
+    return Dot(who, shape, right.value, right.low, right.high)
+
+
+def recall_figure(page: DomainPage) -> DotChart | None:
+    """The share of requests whose first tool is right, in each group; with a model over the requests that both sides
+    were asked. None: not measured."""
+    both = page.side == MODEL and any(asked.both for asked in page.asked.values())
+    rows, told = [], []
+    for group, asked in page.asked.items():
+        n, ours = (asked.both, asked.ours) if both else (asked.n, asked.wrong)
+        if not n:
+            continue
+        dots = [_dot(page.who, "circle" if page.side == MODEL else "diamond", ours, n)]
+        dots += [_dot("plain embedding", "diamond", asked.theirs, n)] if both else []
+        if group in ("covered", "uncovered"):
+            told.append(
+                f"where {'a' if group == 'covered' else 'no'} rule tells look-alikes apart {n - ours} of {n}"
+            )
+        filters = {"asked": "both"} if both else {}
+        filters |= {} if group == ALL else {"group": group}
+        word = (
+            ""
+            if not both
+            else f"{asked.verdict}{'' if asked.verdict == 'cannot tell' else ' than embedding'}"
+        )
+        tone = {"better": "good", "worse": "bad"}.get(asked.verdict, "wait") if both else ""
+        rows.append(DotRow(LABELS[group], n, dots, requests_url(page.domain, **filters), word, tone))
+    if not rows:
+        return None
+    title = f"Does a rule help? {page.who.capitalize()} gets the first tool right {', '.join(told)}"
+    return DotChart(title if told else f"How often is the first tool of {page.who} right?", rows)
+
+
+# How it moved.
+
+SHOWN_POINTS = 8
+
+
+class Change(NamedTuple):
+    text: str
+    href: str
+    route: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A point of the trend with what moved, `more`: rules beyond those named."""
+
+    point: DomainPoint
+    changes: list[Change]
+    more: int
+    right: Rate | None
+    embedding: Rate | None
+    covered: Rate | None
+    uncovered: Rate | None
+
+
+NAMED = 3  # rules of a point
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The newest first; `chart`: from two points on."""
+
+    rows: list[Moved]
+    points: int
+    chart: LineChart | None
+
+
+def right(confusion: Confusion, *, embedding: bool = False) -> Rate | None:
+    found = confusion.embedding if embedding else confusion.ours
+    return share(int(found.n - found.hits), int(found.n)) if found else None
+
+
+def domain_trend(domain: str, size: int = SHOWN_POINTS) -> Trend:
+    """Two queries."""
+    points = trend(domain)
+    shown = points[::-1][:size]
+    ids = {pk for point in shown for of in point.why.get("rules", {}).values() for pk in of}
+    versions = {
+        version.pk: version
+        for version in RuleVersion.objects.filter(pk__in=ids)
+        .select_related("rule")
+        .only("number", "rule__code")
+    }
+    return Trend([_moved(point, versions) for point in shown], len(points), _trend_chart(points))
+
+
+def _moved(point: DomainPoint, versions: dict[int, RuleVersion]) -> Moved:
+    why, changes = point.why, []
+    if old_new := why.get("model"):
+        if point.model_id:
+            word = "is champion" if point.alias == "champion" else "is the newest model"
+            address = reverse("training:model", args=[point.model_id])
+            changes.append(Change(f"model {point.model_id} {word}", address, "training:model"))
+        else:
+            changes.append(Change(f"model {old_new[0]} is gone", "", ""))
+    rules = why.get("rules", {})
+    added = [versions[pk] for pk in rules.get("added", ()) if pk in versions]
+    kept = {version.rule_id for version in added}
+    gone = [
+        versions[pk] for pk in rules.get("gone", ()) if pk in versions and versions[pk].rule_id not in kept
+    ]
+    told = [(one, f"{one.rule.code} v{one.number}") for one in added]
+    told += [(one, f"{one.rule.code} withdrawn") for one in gone]
+    for one, text in told[:NAMED]:
+        changes.append(Change(text, reverse("rules:detail", args=[one.rule_id]), "rules:detail"))
+    if why.get("clustering"):
+        changes.append(Change(f"clusters v{point.clustering}", clusters_url(point.domain_id), "clusters"))
+    if why.get("counted"):
+        changes.append(Change("pairs read or dismissed otherwise", "", ""))
+    groups = confusion_by_group(point)
+    return Moved(
+        point,
+        changes or [Change("first count", "", "")],
+        max(0, len(told) - NAMED),
+        right(groups[ALL]),
+        right(groups[ALL], embedding=True),
+        right(groups["covered"]),
+        right(groups["uncovered"]),
+    )
+
+
+def _trend_chart(points: Sequence[DomainPoint]) -> LineChart | None:
+    """Shares in per cent over the changes, each as wide as the next; the dates stand below."""
+    if len(points) < 2:
+        return None
+    apart = [(float(at), 100 * one.covered / one.pairs) for at, one in enumerate(points) if one.pairs]
+    sides: dict[str, list[tuple[float, float]]] = {"first tool right": [], "plain embedding": []}
+    for at, one in enumerate(points):
+        all_ = confusion_by_group(one)[ALL]
+        for name, rate in zip(sides, (all_.ours, all_.embedding), strict=True):
+            if rate is not None and rate.value is not None:
+                sides[name].append((float(at), 100 * (1 - rate.value)))
+    drawn = [Series("pairs told apart", apart), *(Series(name, of) for name, of in sides.items())]
+    first = points[0]
+    title = "Is it getting better?"
+    if len(apart) > 1:
+        title += (
+            f" Since {_day(first.at)} pairs told apart went from {apart[0][1]:.0f} % to {apart[-1][1]:.0f} %"
+        )
+    ours = sides["first tool right"]
+    if len(ours) > 1 and ours[0][1] != ours[-1][1]:
+        title += f", right first tools from {ours[0][1]:.0f} % to {ours[-1][1]:.0f} %"
+    chart = line_chart(
+        title,
+        [one for one in drawn if one.points],
+        x_label="each step is a change of rules, clusters or model",
+        y_label="per cent",
+    )
+    end = len(points) - 1
+    ticks = [_day(points[round(end * quarter / 4)].at) for quarter in range(5)]
+    return replace(chart, x_ticks=ticks)
+
+
+def _day(at: datetime) -> str:
+    return f"{timezone.localtime(at):%-d %b}"
+
+
+# Its map, small: one path for all circles of a state and size.
+
+
+@dataclass(frozen=True)
+class SmallMap:
+    """`box`: of the picture; `paths`: (tone, diameter, points)."""
+
+    box: str
+    paths: list[tuple[str, int, str]]
+
+
+def small_map(figures: DomainRollup) -> SmallMap | None:
+    """As it was drawn last; None before somebody looked at the map. One query."""
+    newest = {
+        "cluster__clustering__domain": figures.domain_id,
+        "cluster__clustering__version": figures.clustering,
+    }
+    stored = ClusterPlace.objects.filter(**newest).values_list("x", "y", "radius", "cluster__rollup__state")
+    rows = list(stored)
+    if not rows:
+        return None
+    paths: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for x, y, radius, state in rows:
+        tone = STATES[state].tone if state else "idle"
+        paths[tone, 2 * radius].append(f"M{x} {y}h0")
+    left, top = (min(row[axis] - row[2] for row in rows) for axis in (0, 1))
+    right_, bottom = (max(row[axis] + row[2] for row in rows) for axis in (0, 1))
+    box = f"{left} {top} {right_ - left} {bottom - top}"
+    return SmallMap(box, [(tone, width, "".join(of)) for (tone, width), of in paths.items()])

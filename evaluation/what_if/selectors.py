@@ -1,0 +1,335 @@
+"""What closing gaps would save and take: clusters and suggested rules that somebody picks, and figures that say what
+they rest on.
+
+A picked cluster stands for all its pairs that no rule tells apart, a picked suggestion for those of them that it tells
+apart as it is drafted. Wrong answers are read from rollups, as old as `DomainRollup.at`; what nobody measured has no
+value. The arithmetic is core/confusion.py; what samples cost is of synthesis/generate/estimates.py.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from django.db.models import Count, QuerySet
+from django.http import QueryDict
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from catalog.models import Cluster
+from evaluation.core.confusion import Bounds, Tally, Term, WhatIf, expected, gap_terms, what_if
+from evaluation.core.coverage import UNCOVERED, Pair, pair_of
+from evaluation.coverage.gaps import side_of
+from evaluation.coverage.pages import model_words
+from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
+from rules.models import RuleSuggestion
+from rules.suggestions.selectors import proposed, told_apart
+from synthesis.generate.estimates import Estimate, Figure, Reading, estimate_new, estimate_reading
+from synthesis.models import LoopSettings
+from trace_site.paging import Page, number_of, numbers_of
+
+SIZE = 25  # gaps of a page
+MOST = 100  # clusters, and as many suggestions, of one choice
+SHOWN_DRAFTS = 3  # suggestions of a gap
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`gaps`: ids of clusters, `rules`: of suggestions."""
+
+    domain: str
+    gaps: tuple[int, ...] = ()
+    rules: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, domain: str, given: QueryDict) -> "Choice":
+        """From `gap=1&gap=2` or `gap=1,2`, and `rule` alike."""
+
+        def picked(name: str) -> tuple[int, ...]:
+            texts = (part.strip() for text in given.getlist(name) for part in text.split(","))
+            return tuple(dict.fromkeys(numbers_of(texts)))[:MOST]
+
+        return cls(domain, picked("gap"), picked("rule"))
+
+    def __len__(self) -> int:
+        return len(self.gaps) + len(self.rules)
+
+    @property
+    def query(self) -> str:
+        picked = [*(("gap", pk) for pk in self.gaps), *(("rule", pk) for pk in self.rules)]
+        return urlencode([("domain", self.domain), *picked])
+
+    def without(self, *, gap: int = 0, rule: int = 0) -> "Choice":
+        gaps = tuple(pk for pk in self.gaps if pk != gap)
+        return replace(self, gaps=gaps, rules=tuple(pk for pk in self.rules if pk != rule))
+
+
+class Draft(NamedTuple):
+    """A suggested rule: `pairs` of the gap that no rule tells apart and the draft does."""
+
+    row: RuleSuggestion
+    gap: ClusterRollup
+    pairs: frozenset[Pair]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """`pairs` that would be told apart; `misses`: wrong answers there, None where nobody measured; `measured` of the
+    `tools` with such a pair, on `n` labelled requests, `wrong` of them there."""
+
+    gap: ClusterRollup
+    draft: Draft | None
+    pairs: int
+    terms: Sequence[Term]
+
+    @property
+    def misses(self) -> Bounds | None:
+        return expected(self.terms)
+
+    @property
+    def measured(self) -> int:
+        return sum(term.n > 0 for term in self.terms)
+
+    @property
+    def n(self) -> int:
+        return sum(term.n for term in self.terms)
+
+    @property
+    def wrong(self) -> int:
+        return sum(term.wrong for term in self.terms)
+
+
+def domain_rollup(domain: str) -> DomainRollup | None:
+    """None: nothing was counted yet. One query."""
+    heavy = ("model__card", "model__lineage", "model__run__log_tail")
+    rows = DomainRollup.objects.select_related("domain", "model__run__job").defer(*heavy)
+    return rows.filter(domain=domain).first()
+
+
+def gaps(domain: str) -> QuerySet[ClusterRollup]:
+    """By rank, with `cluster`."""
+    rows = ClusterRollup.objects.filter(clustering__domain=domain).exclude(open_tools=[])
+    return rows.select_related("cluster").defer("cluster__edges").order_by("rank")
+
+
+def gap_page(domain: str, after: str = "") -> Page:
+    """Those behind a rank; one query."""
+    start = number_of(after, 9)
+    found = list(gaps(domain).filter(rank__gt=start)[: SIZE + 1])
+    more, found = len(found) > SIZE, found[:SIZE]
+    return Page(found, after if start else "", str(found[-1].rank) if more else None)
+
+
+def drafts_in(domain: str, rows: Iterable[ClusterRollup]) -> list[Draft]:
+    """Suggested rules whose target lies in these gaps, the surest first; at most three queries."""
+    by_id = {row.pk: row for row in rows}
+    held = {tool for row in by_id.values() for tool in row.open_tools}
+    return _drafts(_suggested(proposed([domain]).filter(target__in=held)), by_id) if held else []
+
+
+def _suggested(rows: QuerySet[RuleSuggestion]) -> list[RuleSuggestion]:
+    return list(rows.select_related("target").order_by("-score", "pk"))
+
+
+def _drafts(found: Sequence[RuleSuggestion], gaps_by_id: Mapping[int, ClusterRollup]) -> list[Draft]:
+    """Those in one of these gaps; two queries."""
+    apart = told_apart(found)
+    homes = gaps_by_id.keys() & {row.target.cluster_id for row in found}
+    edges = {
+        pk: frozenset(pair_of(a, b) for a, b, *_ in stored)
+        for pk, stored in Cluster.objects.filter(pk__in=homes).values_list("pk", "edges")
+    }
+    # no published rule holds a pair of a suggestion that is still proposed, so each is an open one
+    return [
+        Draft(row, gaps_by_id[home], apart[row.pk] & edges[home])
+        for row in found
+        if (home := row.target.cluster_id) in edges
+    ]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What tools were asked. `wrong`: {(tool, pair): wrong answers at this open pair of it}."""
+
+    tools: dict[int, ToolRollup]
+    wrong: Counter[tuple[int, Pair]]
+    side: str
+
+    @classmethod
+    def of(cls, tools: Collection[int], side: str) -> "Asked":
+        """Two queries."""
+        names = (f"{side}_tool", f"{side}_chose")
+        rows = LabelledOutcome.objects.filter(**{f"{side}_at": UNCOVERED, f"{side}_tool__in": list(tools)})
+        found: Counter[tuple[int, Pair]] = Counter()
+        for tool, chosen, many in rows.order_by().values_list(*names).annotate(many=Count("pk")):
+            found[tool, pair_of(tool, chosen)] += many
+        return cls({row.pk: row for row in ToolRollup.objects.filter(pk__in=list(tools))}, found, side)
+
+    def terms(self, whole: Collection[int], pairs: Collection[Pair] = ()) -> list[Term]:
+        """Of tools at all their open pairs (`whole`), and of the others at these."""
+        at: Counter[int] = Counter()
+        for pair in pairs:
+            for tool in pair:
+                at[tool] += self.wrong[tool, pair]
+        every = sorted({*whole, *at})
+        tallies = {
+            tool: Tally(row.n, row.wrong, row.uncovered if tool in whole else at[tool], row.covered)
+            for tool, row in self.tools.items()
+        }
+        return gap_terms(every, tallies, {tool: row.traffic for tool, row in self.tools.items()})
+
+    def labelled(self, terms_of: Collection[int]) -> int:
+        """Labelled requests of these tools, each counted once; one query."""
+        asked = {f"{self.side}_wrong__isnull": False}
+        return LabelledOutcome.objects.filter(gold__overlap=list(terms_of), **asked).count()
+
+
+# A choice, and what it comes to.
+
+
+class Line(NamedTuple):
+    """A figure of the plan. `unit`: answers, rules, samples, calls, tokens, money or seconds."""
+
+    key: str
+    title: str
+    unit: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`left_out`: how many of the choice are no gaps of now, or rules that are no longer suggested."""
+
+    choice: Choice
+    counted: DomainRollup
+    picks: list[Pick]
+    left_out: int
+    pairs: int
+    found: WhatIf
+    requests: str  # that wrong answers are counted in
+    rules: int
+    samples: int
+    saves: list[Line]
+    takes: list[Line]
+
+    @property
+    def drafts(self) -> list[Draft]:
+        return [pick.draft for pick in self.picks if pick.draft]
+
+    @property
+    def lines(self) -> list[Line]:
+        return [*self.saves, *self.takes]
+
+    @property
+    def gain(self) -> Figure:
+        return self.saves[-1].figure
+
+
+def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
+    """A constant number of queries."""
+    wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
+    homes = {row.target.cluster_id for row in wanted}
+    around = {row.pk: row for row in gaps(choice.domain).filter(pk__in={*choice.gaps, *homes})}
+    picked = {pk: row for pk, row in around.items() if pk in choice.gaps}
+    drafts = _drafts(wanted, around)
+    whole = {tool for row in picked.values() for tool in row.open_tools}
+    pairs = {pair for draft in drafts for pair in draft.pairs}
+    asked = Asked.of(whole | {tool for pair in pairs for tool in pair}, side_of(counted))
+    picks = [
+        *(Pick(row, None, row.uncovered, asked.terms(row.open_tools)) for row in picked.values()),
+        *(Pick(draft.gap, draft, len(draft.pairs), asked.terms((), draft.pairs)) for draft in drafts),
+    ]
+    alone = {pair for draft in drafts if draft.gap.pk not in picked for pair in draft.pairs}
+    terms = asked.terms(whole, alone)
+    found = what_if(len(picks), terms, Tally(n=counted.covered_n, covered=counted.covered_wrong))
+    # a suggestion is a rule; a cluster takes one more where suggestions leave some of its pairs open
+    said = {pk: {pair for draft in drafts if draft.gap.pk == pk for pair in draft.pairs} for pk in picked}
+    rest = sum(row.uncovered > len(said[pk]) for pk, row in picked.items())
+    rules, per_rule = len(drafts) + rest, LoopSettings.now().per_rule
+    cost = estimate_new([per_rule] * rules, writer=writer)
+    reading = estimate_reading(per_rule * rules, writer=writer)
+    return Plan(
+        choice,
+        counted,
+        sorted(picks, key=lambda pick: (pick.gap.rank, pick.draft is not None)),
+        len(choice) - len(picks),
+        sum(row.uncovered for row in picked.values()) + len(alone),
+        found,
+        _requests(asked, counted),
+        rules,
+        per_rule * rules,
+        _saves(found, terms, asked, counted),
+        _takes(rules, len(drafts), per_rule, cost, reading, counted),
+    )
+
+
+def _saves(found: WhatIf, terms: Sequence[Term], asked: Asked, counted: DomainRollup) -> list[Line]:
+    date = f"counted {timezone.localtime(counted.at):%-d %b %Y}"
+    unmeasured = "not measured: no labelled request that was kept out of training concerns these tools"
+    if found.misses is None:
+        nothing = Figure(None, unmeasured)
+        now = left = gain = nothing
+    else:
+        wrong = sum(term.wrong for term in terms)
+        n = asked.labelled({tool for tool, row in asked.tools.items() if row.n})
+        basis = (
+            f"{wrong} of {n} labelled requests go wrong there with the {model_words(counted)}; "
+            f"{found.measured} of {found.tools} tools are measured, {date}"
+        )
+        now = _figure(found.misses, basis)
+        left = Figure(None, "not measured: no labelled request concerns a pair that rules tell apart")
+        gain = Figure(None, left.basis)
+        if found.left is not None and found.gain is not None:
+            rate = f"{counted.covered_wrong} of {counted.covered_n} labelled requests go wrong at pairs told apart"
+            left = _figure(found.left, f"{rate}, {date}")
+            gain = _figure(found.gain, "the first less the second")
+    return [
+        Line("misses", "Wrong answers now, at the pairs that would be told apart", "answers", now),
+        Line("left", "Still wrong then, as at pairs that rules tell apart today", "answers", left),
+        Line("gain", "Fewer wrong answers", "answers", gain),
+    ]
+
+
+def _figure(found: Bounds, basis: str) -> Figure:
+    return Figure(found.value, basis, found.low, found.high)
+
+
+def _takes(
+    rules: int, drafted: int, per_rule: int, cost: Estimate, reading: Reading, counted: DomainRollup
+) -> list[Line]:
+    more = (
+        f"{drafted} suggested, {rules - drafted} to be written from nothing" if drafted else "one a cluster"
+    )
+    lines = [
+        Line("rules", "Rules to write", "rules", Figure(rules, f"{more}; a large cluster may need more")),
+        Line("samples", "Samples to write", "samples", Figure(cost.samples.value, f"{per_rule} a rule")),
+        Line("to_read", "Samples to review", "samples", reading.ready),
+        Line("approved", "Samples approved of them", "samples", reading.approved),
+    ]
+    if cost.calls.value:
+        lines += [
+            Line("calls", "Calls of the language model", "calls", cost.calls),
+            Line("tokens", "Tokens", "tokens", cost.tokens),
+        ]
+    lines += [
+        Line("money", "Cost", "money", cost.money),
+        Line("writing", "Time to write", "seconds", cost.seconds),
+        Line("reading", "Time to review, one person", "seconds", reading.seconds),
+    ]
+    job = counted.model.run.job if counted.model else None
+    if rules and job and job.started_at and job.finished_at:
+        took = (job.finished_at - job.started_at).total_seconds()
+        when = f"as long as model {counted.model_id} took, {timezone.localtime(job.finished_at):%-d %b %Y}"
+        lines.append(Line("training", "One training, whatever is picked", "seconds", Figure(took, when)))
+    return lines
+
+
+def _requests(asked: Asked, counted: DomainRollup) -> str:
+    """What wrong answers are counted in, in words."""
+    measured = [row for row in asked.tools.values() if row.n]
+    recorded, ones = sum(row.traffic for row in measured), sum(not row.traffic for row in measured)
+    days = f"{counted.window_from:%-d %b} to {counted.window_to:%-d %b %Y}"
+    one_each = f"one for each of {ones} tool{'s' if ones != 1 else ''}"
+    if not recorded:
+        return f"{ones} request{'s' if ones != 1 else ''}, {one_each}: the log of {days} holds none of them"
+    return f"{recorded:,} requests recorded {days}{f', and {one_each} without any' if ones else ''}"
