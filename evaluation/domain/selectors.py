@@ -107,7 +107,7 @@ def headline(page: DomainPage) -> list[Said]:
         return [*said, Said("no look-alikes are left to tell apart.")]
     said += _told_apart(page)
     if figures.clusters == figures.done and not figures.gaps:
-        said += _where_covered(page)
+        said += _go_wrong(page, "covered", "where rules decide", " still")
     else:
         said += _where_not(page)
     return [*said, Said(".")]
@@ -115,41 +115,32 @@ def headline(page: DomainPage) -> list[Said]:
 
 def _told_apart(page: DomainPage) -> Iterator[Said]:
     figures, every = page.figures, clusters_url(page.domain, state="counted")
-    if figures.done == figures.clusters:
-        yield Said("all ")
-        yield Said(str(figures.clusters), every)
-        yield Said(
-            f" look-alike cluster{'' if figures.clusters == 1 else 's'} {_are(figures.clusters)} told apart"
-        )
+    if figures.done < figures.clusters:
+        yield Said(f"{figures.done:,}", clusters_url(page.domain, state="apart"))
+        yield Said(" of ")
+        yield Said(f"{figures.clusters:,}", every)
+        yield Said(f" look-alike clusters {_are(figures.done)} told apart")
         return
-    yield Said(str(figures.done), clusters_url(page.domain, state="apart"))
-    yield Said(" of ")
-    yield Said(str(figures.clusters), every)
-    yield Said(f" look-alike clusters {_are(figures.done)} told apart")
+    yield Said("the " if figures.clusters == 1 else "all ")
+    yield Said(f"{figures.clusters:,}", every)
+    yield Said(
+        f" look-alike cluster{'' if figures.clusters == 1 else 's'} {_are(figures.clusters)} told apart"
+    )
 
 
 def _where_not(page: DomainPage) -> Iterator[Said]:
-    asked, gap = page.asked["uncovered"], page.asked[ALL].gap
+    gap = page.asked[ALL].gap
     if not page.asked[ALL].n:
         yield Said("; how often requests go wrong is not measured")
         return
-    if not asked.n:
-        yield Said("; how often requests go wrong where they are not is not measured")
-    else:
-        yield Said("; where they are not, ")
-        yield (
-            Said(str(asked.wrong), requests_url(page.domain, group="uncovered", wrong=page.side))
-            if asked.wrong
-            else Said("none")
-        )
-        yield Said(" of ")
-        yield Said(str(asked.n), requests_url(page.domain, group="uncovered"))
-        yield Said(f" request{'' if asked.n == 1 else 's'} {'goes' if asked.wrong == 1 else 'go'} wrong")
+    # a cluster counts as told apart although single tools of it are not
+    where = "where they are not" if page.figures.done < page.figures.clusters else "where a tool is not"
+    yield from _go_wrong(page, "uncovered", where)
     if not gap:
         yield Said("; no request goes wrong for want of a rule")
         return
     yield Said("; ")
-    yield Said(str(gap), requests_url(page.domain, wrong=page.side, at="uncovered"))
+    yield Said(f"{gap:,}", requests_url(page.domain, wrong=page.side, at="uncovered"))
     yield Said(f" request{' goes' if gap == 1 else 's go'} wrong for want of a rule")
     if page.most:
         yield Said(", and rules for ")
@@ -160,18 +151,21 @@ def _where_not(page: DomainPage) -> Iterator[Said]:
         yield Said(" would close most of it")
 
 
-def _where_covered(page: DomainPage) -> Iterator[Said]:
-    asked = page.asked["covered"]
-    if asked.n:
-        yield Said("; there ")
-        yield Said(str(asked.wrong), requests_url(page.domain, group="covered", wrong=page.side))
-        yield Said(" of ")
-        yield Said(str(asked.n), requests_url(page.domain, group="covered"))
-        yield Said(
-            f" request{'' if asked.n == 1 else 's'} still {'goes' if asked.wrong == 1 else 'go'} wrong"
-        )
-    else:
-        yield Said("; how often requests go wrong there is not measured")
+def _go_wrong(page: DomainPage, group: str, where: str, still: str = "") -> Iterator[Said]:
+    """Of the labelled requests of a group."""
+    asked = page.asked[group]
+    if not asked.n:
+        yield Said(f"; how often requests go wrong {where} is not measured")
+        return
+    yield Said(f"; {where}, ")
+    yield (
+        Said(f"{asked.wrong:,}", requests_url(page.domain, group=group, wrong=page.side))
+        if asked.wrong
+        else Said("none")
+    )
+    yield Said(" of ")
+    yield Said(f"{asked.n:,}", requests_url(page.domain, group=group))
+    yield Said(f" request{'' if asked.n == 1 else 's'}{still} {'goes' if asked.wrong == 1 else 'go'} wrong")
 
 
 def _many(count: int, what: str) -> str:
