@@ -2,12 +2,12 @@
 
     python -m tests.bench.endpoint [--home DIR] [--seconds 20] [--tools 8323] [--cost] [--pages] [--profile]
 
-A site as `manage.py up` serves it (web in one process, the endpoint in two) in a home of its own, and in place of the engine
-a stub that thinks for 10 ms and answers whoever asks. Every call has a token with permissions, is filtered by them,
-counted by the limits and logged (share 1: the dearest). Open loop: calls leave at their time, answered or not, so that
-a slow answer shows in those behind it; the stub asked directly, in turn with the site, is what its time is taken from.
-Then closed loops. Timings mean something on a calm machine alone: the load is printed beside them. What a call takes of
-the processor says something on a busy one too.
+A site as `manage.py up` serves it (web in one process, the endpoint in two) in a home of its own, and in place of the
+engine a stub that thinks for 10 ms and answers whoever asks. Every call has a token with permissions, is filtered by
+them, counted by the limits and logged (share 1: the dearest). Open loop: calls leave at their time, answered or not, so
+that a slow answer shows in those behind it; the stub asked directly, in turn with the site, is what its time is taken
+from. Then closed loops. Timings mean something on a calm machine alone: the load is printed beside them. What a call
+takes of the processor says something on a busy one too.
 """
 
 import argparse
