@@ -196,7 +196,6 @@ TAGS_BY_ROOM = {
     "queries": "catalog",
     "rule-suggestions": "rules",
     "changes": "change-requests",
-    "rule-suggestions": "rules",
     "review": "synthesis",
 }
 VERBS = {"GET": "read", "POST": "create", "PUT": "save", "PATCH": "change", "DELETE": "remove"}
