@@ -240,7 +240,7 @@ def _outcome(row: Sample, item: ReviewItem, asked: Decision, how: str) -> dict[s
             return {"human": Human.SECOND}
         how = How.EDITED if asked.verdict == Verdict.EDIT else how
     elif item.round == Round.SECOND:
-        first = standing_decisions().filter(sample=row, round=Round.FIRST).first()
+        first = standing_decisions().filter(sample=row, round=Round.FIRST, policy="").first()
         if first is None or outcome(first.verdict, first.after) != outcome(asked.verdict, asked.after):
             return {"human": Human.DISPUTED}
         by, how = f"{first.reviewer} and {by}", How.SECOND

@@ -73,6 +73,13 @@ def test_two_equal_readings_end_it(sample, people, all_twice):
     assert items(sample) == [(1, "decided", "ada"), (2, "decided", "bob")]
 
 
+def test_what_a_policy_approved_was_read_by_nobody_so_a_second_reading_agrees_with_none(sample, people):
+    review_services.policy_approve(count=1, seed=0)
+    Sample.objects.filter(pk=sample.pk).update(human="second")  # as SQL may
+    review_services.approve(sample=sample.pk, reviewer=people[0])
+    assert state(sample)[0] == "disputed"
+
+
 def test_a_second_reader_sees_the_machines_text_and_equal_edits_agree(sample, people, all_twice):
     ada, bob, *_ = people
     review_services.edit(sample=sample.pk, reviewer=ada, **edited(sample))
