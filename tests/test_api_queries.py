@@ -69,7 +69,10 @@ def test_prompts_are_listed_with_their_texts_and_filled_in(api):
     make_book()
     PromptVersion.objects.create(hash="0ld", name="judge", source="Judge it kindly.")
     listed = {row["name"]: row for row in api.get("/api/v1/synthesis/prompts").json()["results"]}
-    assert set(listed) == {"query_rule", "query_rrb", "trace", "judge"} and listed["judge"]["versions"] == 1
+    assert (
+        set(listed) == {"query_rule", "query_rrb", "trace", "judge", "suggest_rule"}
+        and listed["judge"]["versions"] == 1
+    )
     texts = api.get("/api/v1/synthesis/prompts/judge").json()["texts"]
     assert [one["text"] for one in texts][1:] == ["Judge it kindly."] and texts[0]["hash"] == listed["judge"][
         "hash"

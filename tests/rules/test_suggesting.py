@@ -165,7 +165,7 @@ def test_failing_requests_come_from_the_app_that_knows_them(tools, monkeypatch):
         ("pay me back", "BankV1/createRefund", "BankV1/cancelPayment"),
         ("slip", "PayV2/readSlip", "BankV1/x"),
     ]
-    monkeypatch.setattr("evaluation.results.predictions.failing_requests", lambda domain: missed)
+    monkeypatch.setattr("evaluation.coverage.outcomes.failing_requests", lambda domain: missed)
     look()
     row = RuleSuggestion.objects.get(kind="condition")
     assert row.failures == [{"query": "pay me back", "wanted": missed[0][1], "chosen": missed[0][2]}]
