@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
+from django.utils import timezone
 
 from catalog.services import tool_block
 
@@ -134,6 +135,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "catalog:queries_apply": {"collection": "desk", "text-1": QUERIES[0]},
         "catalog:block": {"because": "down until Monday"},
         "cluster-dismiss": {"reason": "the descriptions are enough"},
+        "cluster-assign": {"owner": w.people["E"].pk, "due": timezone.localdate()},
         "rules:suggestion_dismiss": {"reason": "the descriptions are enough"},
         "rules:fields": FORM,
         "rules:pair_correct": {
