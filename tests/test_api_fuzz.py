@@ -107,6 +107,7 @@ def address(dice: random.Random, path: str, operation: dict[str, Any], stored: d
         at = dice.choice(known * 3 + [0, 2**31, 2**63, 10**25])
         path = path.replace(f"{{{name}}}", str(at))
     path = path.replace("{key}", str(UUID(int=dice.getrandbits(128))))
+    path = path.replace("{domain}", dice.choice(["hr", "none"]))
     path = path.replace("{prompt}", dice.choice(["judge", "query_rule", "none"]))
     names = ["Pay/Get0", "Pay", "%00", "a/b/c", "🙂"] if operation else ["Pay"]  # one that every route takes
     path = path.replace("{name}", dice.choice(names))

@@ -100,7 +100,7 @@ class GapOut(Out):
     cluster = serializers.IntegerField(source="pk")
     rank = serializers.IntegerField()
     label = serializers.CharField(source="cluster.label")
-    state = serializers.ChoiceField(STATES)
+    state = serializers.CharField(help_text=", ".join(STATES))
     tools = serializers.ListField(child=serializers.CharField(), source="names")
     pairs = serializers.IntegerField()
     pairs_covered = serializers.IntegerField(source="covered")

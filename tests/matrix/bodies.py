@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
+from django.utils import timezone
 
 from catalog.services import tool_block
 
@@ -139,6 +140,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "cluster-dismiss": {"reason": "the descriptions are enough"},
         "evaluation:what_if_assign": {"domain": "hr", "gap": w.cluster.pk},
         "evaluation:what_if_draft": {"domain": "hr", "gap": w.cluster.pk},
+        "cluster-assign": {"owner": w.people["E"].pk, "due": timezone.localdate()},
         "rules:suggestion_dismiss": {"reason": "the descriptions are enough"},
         "rules:fields": FORM,
         "rules:pair_correct": {

@@ -157,7 +157,10 @@ TAGS = [
         "description": "Frozen datasets: composition, card, files, and what differs between two.",
     },
     {"name": "training", "description": "Runs, their stages and curves, and what a run would take."},
-    {"name": "evaluation", "description": "Whether a model may take the champion's place, slice by slice."},
+    {
+        "name": "evaluation",
+        "description": "What rules tell apart in each domain, and whether a model may take the champion's place.",
+    },
     {"name": "audit", "description": "Who did what, when, before and after."},
     {"name": "webhooks", "description": "Events sent to other servers, and their delivery log."},
 ]
@@ -196,6 +199,7 @@ TAGS_BY_ROOM = {
     "queries": "catalog",
     "rule-suggestions": "rules",
     "changes": "change-requests",
+    "coverage": "evaluation",
     "review": "synthesis",
 }
 VERBS = {"GET": "read", "POST": "create", "PUT": "save", "PATCH": "change", "DELETE": "remove"}
