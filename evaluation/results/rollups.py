@@ -361,7 +361,13 @@ def _put(
     of._default_manager.bulk_create(made, batch_size=ROWS)
     if moved:
         names = [field.name for field in of._meta.concrete_fields if not field.primary_key]
-        of._default_manager.bulk_update(moved, names, batch_size=ROWS)
+        of._default_manager.bulk_create(
+            moved,
+            batch_size=ROWS,
+            update_conflicts=True,
+            unique_fields=[of._meta.pk.name],
+            update_fields=names,
+        )
     return len(gone) + len(made) + len(moved)
 
 
