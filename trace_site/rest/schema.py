@@ -195,6 +195,7 @@ TAGS_BY_ROOM = {
     "imports": "catalog",
     "queries": "catalog",
     "rule-suggestions": "rules",
+    "coverage": "evaluation",
     "changes": "change-requests",
     "review": "synthesis",
 }
