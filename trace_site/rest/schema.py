@@ -198,6 +198,7 @@ TAGS_BY_ROOM = {
     "imports": "catalog",
     "queries": "catalog",
     "rule-suggestions": "rules",
+    "coverage": "evaluation",
     "changes": "change-requests",
     "coverage": "evaluation",
     "review": "synthesis",
