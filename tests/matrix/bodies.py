@@ -138,7 +138,6 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "catalog:queries_apply": {"collection": "desk", "text-1": QUERIES[0]},
         "catalog:block": {"because": "down until Monday"},
         "cluster-dismiss": {"reason": "the descriptions are enough"},
-        "cluster-assign": {"owner": "", "due": ""},
         "evaluation:what_if_assign": {"domain": "hr", "gap": w.cluster.pk},
         "evaluation:what_if_draft": {"domain": "hr", "gap": w.cluster.pk},
         "cluster-assign": {"owner": w.people["E"].pk, "due": timezone.localdate()},

@@ -200,7 +200,6 @@ TAGS_BY_ROOM = {
     "rule-suggestions": "rules",
     "coverage": "evaluation",
     "changes": "change-requests",
-    "coverage": "evaluation",
     "review": "synthesis",
 }
 VERBS = {"GET": "read", "POST": "create", "PUT": "save", "PATCH": "change", "DELETE": "remove"}
