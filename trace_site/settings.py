@@ -382,6 +382,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ChangeRequestState": "rules.models.ChangeRequest.State",
         "RuleState": ["published", "changed", "draft"],
+        "PairState": "rules.core.pairs.PAIR_STATES",
+        "SuggestionState": "rules.suggestions.serializers.STATES",
         "GateVerdict": "evaluation.core.gate.VERDICTS",
         "ReviewVerdict": "synthesis.review.serializers.VERDICTS",
         "TokenFormat": "training.models.Run.Format",
