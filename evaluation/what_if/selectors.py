@@ -24,6 +24,7 @@ from evaluation.coverage.pages import model_words
 from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
 from rules.models import RuleSuggestion
 from rules.suggestions.selectors import proposed, told_apart
+from synthesis.core.agreement import FEWEST
 from synthesis.generate.estimates import Estimate, Figure, Reading, estimate_new, estimate_reading
 from synthesis.models import LoopSettings
 from trace_site.paging import Page, number_of, numbers_of
@@ -178,10 +179,10 @@ class Asked:
         }
         return gap_terms(every, tallies, {tool: row.traffic for tool, row in self.tools.items()})
 
-    def labelled(self, terms_of: Collection[int]) -> int:
+    def labelled(self) -> int:
         """Labelled requests of these tools, each counted once; one query."""
         asked = {f"{self.side}_wrong__isnull": False}
-        return LabelledOutcome.objects.filter(gold__overlap=list(terms_of), **asked).count()
+        return LabelledOutcome.objects.filter(gold__overlap=list(self.tools), **asked).count()
 
 
 # A choice, and what it comes to.
@@ -207,6 +208,7 @@ class Plan:
     pairs: int
     found: WhatIf
     requests: str  # that wrong answers are counted in
+    labelled: int  # requests that the wrong answers are measured on
     rules: int
     samples: int
     saves: list[Line]
@@ -223,6 +225,11 @@ class Plan:
     @property
     def gain(self) -> Figure:
         return self.saves[-1].figure
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether it rests on so few labelled requests that it should be said."""
+        return self.labelled < FEWEST
 
 
 def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
@@ -242,6 +249,7 @@ def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
     alone = {pair for draft in drafts if draft.gap.pk not in picked for pair in draft.pairs}
     terms = asked.terms(whole, alone)
     found = what_if(len(picks), terms, Tally(n=counted.covered_n, covered=counted.covered_wrong))
+    labelled = asked.labelled()
     # a suggestion is a rule; a cluster takes one more where suggestions leave some of its pairs open
     said = {pk: {pair for draft in drafts if draft.gap.pk == pk for pair in draft.pairs} for pk in picked}
     rest = sum(row.uncovered > len(said[pk]) for pk, row in picked.items())
@@ -256,14 +264,15 @@ def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
         sum(row.uncovered for row in picked.values()) + len(alone),
         found,
         _requests(asked, counted),
+        labelled,
         rules,
         per_rule * rules,
-        _saves(found, terms, asked, counted),
+        _saves(found, terms, labelled, counted),
         _takes(rules, len(drafts), per_rule, cost, reading, counted),
     )
 
 
-def _saves(found: WhatIf, terms: Sequence[Term], asked: Asked, counted: DomainRollup) -> list[Line]:
+def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, counted: DomainRollup) -> list[Line]:
     date = f"counted {timezone.localtime(counted.at):%-d %b %Y}"
     unmeasured = "not measured: no labelled request that was kept out of training concerns these tools"
     if found.misses is None:
@@ -271,9 +280,8 @@ def _saves(found: WhatIf, terms: Sequence[Term], asked: Asked, counted: DomainRo
         now = left = gain = nothing
     else:
         wrong = sum(term.wrong for term in terms)
-        n = asked.labelled({tool for tool, row in asked.tools.items() if row.n})
         basis = (
-            f"{wrong} of {n} labelled requests go wrong there with the {model_words(counted)}; "
+            f"{wrong} of {labelled} labelled requests go wrong there with the {model_words(counted)}; "
             f"{found.measured} of {found.tools} tools are measured, {date}"
         )
         now = _figure(found.misses, basis)
@@ -329,7 +337,7 @@ def _requests(asked: Asked, counted: DomainRollup) -> str:
     measured = [row for row in asked.tools.values() if row.n]
     recorded, ones = sum(row.traffic for row in measured), sum(not row.traffic for row in measured)
     days = f"{counted.window_from:%-d %b} to {counted.window_to:%-d %b %Y}"
-    one_each = f"one for each of {ones} tool{'s' if ones != 1 else ''}"
     if not recorded:
-        return f"{ones} request{'s' if ones != 1 else ''}, {one_each}: the log of {days} holds none of them"
-    return f"{recorded:,} requests recorded {days}{f', and {one_each} without any' if ones else ''}"
+        return f"{ones} request{'s' if ones != 1 else ''}, one a tool: the log of {days} holds none of them"
+    one_each = f"one for each of {ones} tool{'s' if ones != 1 else ''} without any"
+    return f"{recorded:,} requests recorded {days}{f', and {one_each}' if ones else ''}"

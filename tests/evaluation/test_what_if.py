@@ -176,6 +176,13 @@ def test_without_a_model_the_embedding_is_counted(db):
     assert "1 of 2 labelled requests go wrong there with the plain embedding" in plan.saves[0].figure.basis
 
 
+def test_a_gain_on_few_labelled_requests_says_so(world, client_as):
+    assert world.plan(gaps=[world.wide]).labelled == 13
+    place = f"{PAGE}?domain=hr&gap={world.wide.pk}"
+    page = " ".join(client_as("product_manager").get(place).content.decode().split())
+    assert "13 labelled requests" in page and ("a hint, not yet a measure" in page or "no gain yet" in page)
+
+
 def test_every_figure_says_what_it_rests_on_and_when(world):
     lines = {line.key: line for line in world.plan(gaps=[world.wide]).lines}
     assert all(line.figure.basis for line in lines.values())
