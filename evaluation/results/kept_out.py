@@ -107,8 +107,8 @@ class KeptOutWork:
 def drawn_samples(model: Model) -> list[tuple[int, str]]:
     """(id, query) of approved samples that stand and that the model's snapshot does not hold."""
     inside = SnapshotSample.objects.filter(snapshot=model.run.snapshot_id, sample=OuterRef("pk"))
-    standing = Sample.objects.filter(APPROVED & READY & ~OUTDONE).exclude(Exists(inside))
-    rows = without_stale(standing).order_by(MD5("key"), "pk").values_list("pk", "query", "answer")
+    standing = without_stale(Sample.objects.filter(APPROVED & READY).exclude(Exists(inside))).filter(~OUTDONE)
+    rows = standing.order_by(MD5("key"), "pk").values_list("pk", "query", "answer")
     taken: Counter[str] = Counter()
     found = []
     for pk, query, answer in rows[:DRAWN]:

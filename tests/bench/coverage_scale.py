@@ -274,16 +274,13 @@ def measure_pages() -> int:
 
 
 def measure_rollups() -> None:
-    from django.contrib.auth.models import User
-
     from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
     from evaluation.results import recount, rollups
     from rules.models import Rule
     from synthesis.models import Sample
-    from tests.factories import crown
     from trace_site import jobs
     from trace_site.jobs import Job
-    from training.models import Model
+    from training.models import AliasMove, Model
     from training.registry.registry import current_aliases
 
     for table in (LabelledOutcome, ToolRollup, ClusterRollup, DomainRollup):
@@ -311,7 +308,8 @@ def measure_rollups() -> None:
     timed("a sample approved", rollups.refresh)
     Sample.objects.filter(pk=sample.pk).update(human="pending")
     champion = current_aliases()["champion"]
-    crown(Model.objects.exclude(pk=champion.pk).order_by("-pk")[0], actor=User.objects.get(username="admin"))
+    other = Model.objects.exclude(pk=champion.pk).order_by("-pk")[0]
+    AliasMove.objects.create(alias=AliasMove.Alias.CHAMPION, model=other)
     timed("a model promoted", rollups.refresh)
     print(
         f"{LabelledOutcome.objects.count():,} labelled requests, {ClusterRollup.objects.count():,} clusters"

@@ -151,7 +151,7 @@ def agrees_after_each_event(world):
     truth = assert_equal_to_recomputed()
     found = [figures["groups"]["all"] for figures in truth["domains"].values()]
     assert sum(one["n"] for one in found) == world.benchmark.count
-    assert all(0 < one["wrong"] < one["n"] for one in found)
+    assert 0 < sum(one["wrong"] for one in found) < world.benchmark.count
     assert all(figures["covered"] for figures in truth["domains"].values())
     for event in (world.withdraw, world.apply, world.retire, world.recluster, world.promote):
         event()
