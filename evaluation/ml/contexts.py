@@ -84,6 +84,10 @@ class Tree:
     tokens: list[int]
     parents: list[int]
 
+    @property
+    def branches(self) -> bool:
+        return self.parents != list(range(-1, len(self.tokens) - 1))
+
     @classmethod
     def chain(cls, tokens: Ids) -> "Tree":
         return cls(list(tokens), list(range(-1, len(tokens) - 1)))
@@ -205,27 +209,29 @@ class Contexts:
         most = max(len(tree.tokens) for tree in trees)
         width = max(one.length + len(tree.tokens) for one, tree in zip(contexts, trees, strict=True))
         first, count, most, width = self._fixed(first, count, most, width)
-        spare = self._size[1] - 1
+        lengths, sizes = np.zeros((2, count, 1), dtype=np.int64)
         ids = np.full((count, most), self.pad_id, dtype=np.int64)
-        positions = np.zeros((count, most), dtype=np.int64)
-        columns = np.full((count, most), spare, dtype=np.int64)
-        mask = np.zeros((count, 1, most, width), dtype=bool)
-        mask[..., 0] = True  # padding reads something, so that no number is undefined
         for one, tree in zip(contexts, trees, strict=True):
             row, size = one.row - first, len(tree.tokens)
-            begin = most - size
-            ids[row, begin:] = tree.tokens
-            columns[row, begin:] = range(one.length, one.length + size)
-            seen = mask[row, 0, begin:]
-            for at, parent in enumerate(tree.parents):
-                if parent < 0:
-                    positions[row, begin + at] = one.length
-                    seen[at, : one.length] = True
-                    seen[at, one.length :] = False
-                else:
-                    positions[row, begin + at] = positions[row, begin + parent] + 1
-                    seen[at] = seen[parent]
-                seen[at, one.length + at] = True
+            lengths[row], sizes[row], ids[row, most - size :] = one.length, size, tree.tokens
+        # as if each were a chain
+        after = np.arange(most) - (most - sizes)  # how many of the tree stand before; less than 0: padding
+        columns = np.where(after >= 0, lengths + after, self._size[1] - 1)
+        positions = np.where(after >= 0, lengths + after, 0)
+        # padding reads one column, so that no number is undefined
+        mask = (np.arange(width) <= positions[:, :, None])[:, None]
+        for one, tree in zip(contexts, trees, strict=True):
+            if tree.branches:
+                row, begin = one.row - first, most - len(tree.tokens)
+                seen = mask[row, 0, begin:]
+                seen[:, one.length :] = False
+                for at, parent in enumerate(tree.parents):
+                    if parent < 0:
+                        positions[row, begin + at] = one.length
+                    else:
+                        positions[row, begin + at] = positions[row, begin + parent] + 1
+                        seen[at] = seen[parent]
+                    seen[at, one.length + at] = True
         arrays = [torch.from_numpy(array).to(self.device) for array in (ids, positions, columns, mask)]
         return Step(first, arrays[0], arrays[1], arrays[2], arrays[3], width)
 

@@ -20,6 +20,7 @@ from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
 from evaluation.ml.contexts import Contexts, NamedContexts
 from evaluation.ml.drafts import Drafts
+from evaluation.ml.fused import fuse
 from evaluation.ml.manifest import refused, verify
 from evaluation.ml.packed import pack
 from evaluation.ml.pocket import Decoder, PocketContexts
@@ -179,6 +180,8 @@ def _load_model(folder: Path) -> Any:
         raise refused("tensors are missing in the checkpoint.", folder, hint="")
     model = model.to(device).eval()
     is_pocket = model.config.model_type == PocketConfig.model_type
+    if not is_pocket:
+        fuse(model)
     pack(model, leave=model.model.writer if is_pocket else None)  # the decoder's weights are read once more
     return model
 

@@ -2,6 +2,7 @@
 
 import random
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,8 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from transformers import AutoModelForCausalLM  # noqa: E402
+from transformers.integrations import sdpa_attention  # noqa: E402
 
 from evaluation.ml.contexts import Contexts, NamedContexts, Scores, Tree  # noqa: E402
+from evaluation.ml.fused import fuse  # noqa: E402
 from evaluation.ml.graphs import AGAIN, WIDTH  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, write_base  # noqa: E402
 
@@ -77,6 +80,13 @@ def assert_scored_as_alone(
             held = held[len(asked) :]
 
 
+def fused(model: Any) -> Any:
+    """As a model is served."""
+    served = deepcopy(model)
+    fuse(served)
+    return served
+
+
 @pytest.mark.parametrize("fixed", [False, True], ids=["any shape", "shapes of a graph"])
 @pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str, fixed: bool) -> None:
@@ -86,7 +96,7 @@ def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str, fix
     start = [7, 8, 9]  # of every prompt but one, and longer than a sliding window in all
     prompts = [[*start, *(rng.randint(6, 200) for _ in range(length))] for length in (3, 90, 20, 5, 41, 12)]
     prompts.append([11, 12])
-    contexts = NamedContexts(model, 0, start, fixed)
+    contexts = NamedContexts(fused(model), 0, start, fixed)
     assert_scored_as_alone(contexts, model, prompts, list(range(6, 60)))
     assert len(contexts) == 1, "only what every prompt begins with is left"
     if contexts.graphs:
@@ -96,6 +106,20 @@ def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str, fix
             for _, rows, tokens, width in shapes
         )
         assert shapes
+
+
+def test_a_served_base_copies_no_keys_and_norms_in_one_kernel(tmp_path: Path, monkeypatch: Any) -> None:
+    model = AutoModelForCausalLM.from_pretrained(write_base(tmp_path, "gemma4"), dtype=torch.float32).eval()
+    assert fuse(model) == sum(type(part).__name__ == "Gemma4RMSNorm" for part in model.modules()) > 0
+    monkeypatch.setattr(sdpa_attention, "repeat_kv", Mock(side_effect=AssertionError("keys are copied")))
+    contexts = NamedContexts(model, 0)
+    asked, _ = contexts.admit([[7, 8, 9], [11] * 30])
+    contexts.look(asked, [Tree.chain([20, 21, 22]), Tree([30, 31], [-1, -1])])
+
+
+def test_norms_that_add_1_to_their_weights_stay(tmp_path: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(write_base(tmp_path, "gemma3"), dtype=torch.float32).eval()
+    assert fuse(model) == 0
 
 
 def test_a_recorded_step_reads_its_tensors_anew_each_time(tmp_path: Path, monkeypatch: Any) -> None:
