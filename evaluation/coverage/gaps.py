@@ -309,7 +309,7 @@ def asked_by_group(domain: str, side: str) -> dict[str, Asked]:
         "theirs_alone": Count("pk", filter=Q(model_wrong=False, embedding_wrong=True)),
     }
     rows = LabelledOutcome.objects.filter(domain=domain).order_by().values("group").annotate(**counts)
-    found = {row.pop("group"): row for row in rows}
+    found = {group: dict(zip(counts, row, strict=True)) for group, *row in rows.values_list("group", *counts)}
     total = {name: sum(row[name] for row in found.values()) for name in counts}
     return {ALL: Asked(**total), **{group: Asked(**found.get(group, {})) for group in GROUPS}}
 
@@ -334,7 +334,7 @@ class ShownOutcome:
     confused: tuple[str, str | None] | None
 
 
-def shown_outcomes(found: Sequence[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
+def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
     """A part of `outcomes(...)` for a page; at most five queries. Select nothing related before."""
     rows = list(found)
     of = {

@@ -235,11 +235,6 @@ class ClusterRow:
     dismissed_reason: str
     coverage: ClusterCoverage
 
-    @property
-    def gap_score(self) -> float:
-        """What pages show that do not read rollups yet: open pairs x similarity, which is no cost."""
-        return self.open * self.mean_similarity if self.coverage.is_gap else 0.0
-
     @cached_property
     def words(self) -> str:
         """What a search looks in."""

@@ -180,8 +180,8 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
     """The labelled requests behind a number, with what is chosen for each."""
     figures = rolled_up(domain)
     asked = {name: request.GET.get(name, "") for name in REQUEST_FILTERS}
-    given = {name: value if value in REQUEST_FILTERS[name] else "" for name, value in asked.items()}
-    numbers = {name: number_of(request.GET.get(name, "")) for name in ("cluster", "tool", "rule")}
+    given: dict[str, Any] = {name: value if value in REQUEST_FILTERS[name] else "" for name, value in asked.items()}
+    numbers: dict[str, Any] = {name: number_of(request.GET.get(name, "")) for name in ("cluster", "tool", "rule")}
     version = RuleVersion.objects.filter(rule=numbers.pop("rule"), rule__published=F("pk")).first()
     about = any(numbers.values()) or version is not None  # may concern tools of other domains too
     tools = version.tool_ids if version else ()

@@ -99,7 +99,7 @@ class CoverageOneOut(CoverageOut):
 class GapOut(Out):
     cluster = serializers.IntegerField(source="pk")
     rank = serializers.IntegerField()
-    label = serializers.CharField(source="cluster.label")
+    label = serializers.CharField(source="cluster.label")  # type: ignore[assignment]  # a field of that name
     state = serializers.CharField(help_text=", ".join(STATES))
     tools = serializers.ListField(child=serializers.CharField(), source="names")
     pairs = serializers.IntegerField()

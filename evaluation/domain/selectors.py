@@ -381,14 +381,14 @@ def small_map(figures: DomainRollup) -> SmallMap | None:
         "cluster__clustering__version": figures.clustering,
     }
     stored = ClusterPlace.objects.filter(**newest).values_list("x", "y", "radius", "cluster__rollup__state")
-    rows = list(stored)
+    rows: list[tuple[int, int, int, str | None]] = list(stored)
     if not rows:
         return None
     paths: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for x, y, radius, state in rows:
         tone = STATES[state].tone if state else "idle"
         paths[tone, 2 * radius].append(f"M{x} {y}h0")
-    left, top = (min(row[axis] - row[2] for row in rows) for axis in (0, 1))
-    right_, bottom = (max(row[axis] + row[2] for row in rows) for axis in (0, 1))
+    left, right_ = min(x - r for x, _, r, _ in rows), max(x + r for x, _, r, _ in rows)
+    top, bottom = min(y - r for _, y, r, _ in rows), max(y + r for _, y, r, _ in rows)
     box = f"{left} {top} {right_ - left} {bottom - top}"
     return SmallMap(box, [(tone, width, "".join(of)) for (tone, width), of in paths.items()])
