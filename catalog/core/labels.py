@@ -88,6 +88,8 @@ def _versions(family: str, versions: Sequence[str]) -> str:
 
 
 def _listed(parts: Iterable[str], mark: str = " · ") -> str:
+    """All of them where only one would be left out."""
     parts = list(parts)
-    more = f"{mark}{len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
-    return mark.join(parts[:SHOWN]) + more
+    if len(parts) <= SHOWN + 1:
+        return mark.join(parts)
+    return f"{mark.join(parts[:SHOWN])} and {len(parts) - SHOWN} more"
