@@ -1,10 +1,11 @@
 """The template writers of queries and traces: no key, no network, deterministic by seed.
 
-A query is a wish and the fact that decides, in a few frames. `explicit` says the condition of a rule's case, `implicit`
-one of the signals an expert gave for it, `exception` follows a case that leads to a confusable, `underspecified` leaves
-the deciding fact out. A catalog query asks for what one tool does, or two, and for nothing that a look-alike does as
-well: four wishes in one breath are nobody's. A trace takes the steps of `core.queries` in plain sentences; what it says
-of a tool stands in the rule or in the tool's description. What the texts have no words for is refused with the reason.
+A query is a wish and the fact that decides, in a few frames. `explicit` says the condition of a rule's case, and where
+that is refused one of the signals an expert gave for it, as `implicit` does; `exception` follows a case that leads to a
+confusable, `underspecified` leaves the deciding fact out. A catalog query asks for what one tool does, or two, and for
+nothing that a look-alike does as well: four wishes in one breath are nobody's. A trace takes the steps of
+`core.queries` in plain sentences; what it says of a tool stands in the rule or in the tool's description. What the
+texts have no words for is refused with the reason.
 """
 
 import random
@@ -266,11 +267,12 @@ def _rule_query(request: QueryRequest, rule: RuleText, rng: random.Random) -> Qu
     if wish is None:
         message = f"neither rule nor description says what {clause.route_to} is wanted for."
         raise _refused(message, clause.route_to)
-    signals = _signals(clause, rule)
+    signals, hints = _signals(clause, rule), request.style == "implicit" or (leads_away and turn % 2)
     if request.style == "underspecified":
         text = _aside(_said(wish, rng), rng)
-    elif request.style == "implicit" or (leads_away and signals and turn % 2):
-        signal = signals[(turn + request.attempt - 1) % len(signals)]
+    elif signals and (hints or request.attempt > 1):
+        place = turn + request.attempt - 1
+        signal = signals[(place if hints else -place) % len(signals)]  # hints begin with the first ones
         if len(signal.split()) >= SENTENCE:
             text = _aside(signal, rng)
         else:

@@ -61,6 +61,24 @@ def test_explicit_and_implicit_lead_to_the_target_and_exceptions_to_every_live_c
     assert exceptions == {"PayOne/GetPayslip", "PayNova/GetPayslipLines"}
 
 
+def test_a_condition_that_was_refused_is_told_by_a_signal_that_no_hint_has_said():
+    clauses = [
+        replace(one, signals=tuple(f"{word} {place}" for word in ("red", "blue", "green", "grey")))
+        for place, one in enumerate(RULE.clauses)
+    ]
+    rule = replace(RULE, clauses=tuple(clauses))
+
+    def said(style, attempt):
+        drafts = [made(style=style, index=index, attempt=attempt, rule=rule)[0] for index in range(2)]
+        return [
+            {word for word in ("red", "blue", "green", "grey") if word in one.query.lower()} for one in drafts
+        ]
+
+    assert said("explicit", 1) == [set(), set()]
+    assert said("implicit", 1) == [{"red"}, {"blue"}]
+    assert said("explicit", 2) == [{"grey"}, {"green"}]
+
+
 def test_the_permission_step_is_there_only_with_targets():
     draft, plain = made()
     asked = TraceRequest(draft.query, draft.answer, TOOLS, 7, RULE, permissions=("payroll.read",))
