@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform
 from django.urls import reverse
 from django.utils import timezone
 
@@ -22,7 +23,7 @@ from evaluation.core.confusion import MODEL, SIDES
 from evaluation.core.coverage import DONE, GROUPS, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
 from evaluation.core.stats import mcnemar
-from evaluation.coverage.outcomes import WINDOW, label_of, reported
+from evaluation.coverage.outcomes import WINDOW, reported
 from evaluation.models import (
     ClusterRollup,
     DomainFigures,
@@ -88,7 +89,7 @@ def confusion_by_group(figures: DomainFigures) -> dict[str, Confusion]:
 
 def trend(domain: str) -> list[DomainPoint]:
     """Its figures whenever rules, clusters or the model moved, the oldest first; one query."""
-    return list(DomainPoint.objects.filter(domain=domain).select_related("model__run").order_by("pk"))
+    return list(DomainPoint.objects.filter(domain=domain).order_by("pk"))
 
 
 # Its clusters.
@@ -465,27 +466,33 @@ class ProductionMiss(NamedTuple):
     url: str
 
 
-def production_misses(reader: Any, *, domain: str = "", tools: Iterable[int] = ()) -> list[ProductionMiss]:
-    """Reported wrong in the window, about tools of the domain or about these (of a cluster: its `tool_ids`): expected,
-    or answered first. The newest first, at most MOST_MISSES; two queries."""
+def production_misses(domain: str, reader: Any, shown: int = MOST_MISSES) -> tuple[list[ProductionMiss], int]:
+    """Reported wrong in the window, about tools of the domain: expected, or answered first. The newest first, so many,
+    and how many there are in all; three queries."""
     may_read = may(reader, PAGES[Source.PRODUCTION])
-    wrong = reported().filter(verdict=RetrievalRequest.Verdict.WRONG)
-    recent = wrong.filter(at__gte=timezone.now() - timedelta(days=WINDOW)).order_by("-pk")
-    columns = ("pk", "at", "tools", "expected", "query", "comment", "verdict")
-    rows = list(recent.values_list(*columns))
+    wrong = reported().filter(
+        verdict=RetrievalRequest.Verdict.WRONG, at__gte=timezone.now() - timedelta(days=WINDOW)
+    )
+    first = KeyTextTransform("0", "tools")
     about = {
-        pk: {*answered[:1], *label_of(verdict, want, answered)} for pk, _, answered, want, *_, verdict in rows
+        pk: {*expected, answered} - {None}
+        for pk, answered, expected in wrong.order_by("-pk").values_list("pk", first, "expected")
     }
-    named = Tool.objects.filter(name__in=set().union(*about.values())).order_by()
-    chosen = named.filter(domain=domain) if domain else named.filter(pk__in=list(tools))
-    names = set(chosen.values_list("name", flat=True)) if rows else set()
-    found = []
-    for pk, at, answered, expected, query, comment, _ in rows:
-        if about[pk] & names:
-            text, said = (query, comment) if may_read else ("", "")
-            url = reverse(PAGES[Source.PRODUCTION], args=[pk]) if may_read else ""
-            first = answered[0] if answered else ""
-            found.append(ProductionMiss(pk, at, first, expected, text, said, url))
-        if len(found) == MOST_MISSES:
-            break
-    return found
+    named = Tool.objects.filter(domain=domain, name__in=set().union(*about.values())).order_by()
+    names = set(named.values_list("name", flat=True))
+    found = [pk for pk, of in about.items() if of & names]
+    columns = ("pk", "at", first, "expected", "query", "comment")
+    rows = wrong.filter(pk__in=found[:shown]).order_by("-pk").values_list(*columns)
+    misses = [
+        ProductionMiss(
+            pk,
+            at,
+            answered or "",
+            expected,
+            query if may_read else "",
+            comment if may_read else "",
+            reverse(PAGES[Source.PRODUCTION], args=[pk]) if may_read else "",
+        )
+        for pk, at, answered, expected, query, comment in rows
+    ]
+    return misses, len(found)

@@ -138,7 +138,9 @@ def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any
             "cluster": gap.row.cluster,
             "label": STATES[gap.row.state].label,
             "write_url": write_url(
-                domain, gap.row.open_tools or gap.row.cluster.tool_ids, gap.suggestion.pk if gap.suggestion else None
+                domain,
+                gap.row.open_tools or gap.row.cluster.tool_ids,
+                gap.suggestion.pk if gap.suggestion else None,
             ),
             "asked_url": requests_url(domain, cluster=gap.row.pk),
             "wrong_url": requests_url(domain, cluster=gap.row.pk, wrong=side, at="uncovered"),

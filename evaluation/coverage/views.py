@@ -32,7 +32,6 @@ from evaluation.core.layout import layout
 from evaluation.core.metrics import ALL
 from evaluation.coverage import pages
 from evaluation.coverage.gaps import (
-    MOST_MISSES,
     PAGES,
     ClusterFilter,
     clusters,
@@ -180,8 +179,12 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
     """The labelled requests behind a number, with what is chosen for each."""
     figures = rolled_up(domain)
     asked = {name: request.GET.get(name, "") for name in REQUEST_FILTERS}
-    given: dict[str, Any] = {name: value if value in REQUEST_FILTERS[name] else "" for name, value in asked.items()}
-    numbers: dict[str, Any] = {name: number_of(request.GET.get(name, "")) for name in ("cluster", "tool", "rule")}
+    given: dict[str, Any] = {
+        name: value if value in REQUEST_FILTERS[name] else "" for name, value in asked.items()
+    }
+    numbers: dict[str, Any] = {
+        name: number_of(request.GET.get(name, "")) for name in ("cluster", "tool", "rule")
+    }
     version = RuleVersion.objects.filter(rule=numbers.pop("rule"), rule__published=F("pk")).first()
     about = any(numbers.values()) or version is not None  # may concern tools of other domains too
     tools = version.tool_ids if version else ()
@@ -206,8 +209,8 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
 def miss_list(request: HttpRequest, domain: str) -> HttpResponse:
     """Answers to programs that were reported wrong."""
     chosen = get_object_or_404(Domain, pk=domain)
-    rows = production_misses(request.user, domain=domain)
-    context = {"domain": chosen, "rows": rows, "most": MOST_MISSES, "days": WINDOW}
+    rows, missed = production_misses(domain, request.user)
+    context = {"domain": chosen, "rows": rows, "missed": missed, "days": WINDOW}
     return render(request, "coverage/misses.html", context)
 
 

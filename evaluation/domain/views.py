@@ -46,7 +46,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
     """What the page and the report share."""
-    misses = production_misses(request.user, domain=page.domain)
+    misses, missed = production_misses(page.domain, request.user, SHOWN_MISSES)
     figures = page.figures
     return {
         "page": page,
@@ -56,8 +56,8 @@ def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
         "gaps": gap_lines(page.domain, selectors.this_week(page, request.user), page.side),
         "parts": state_parts(page.domain, figures.states),
         "recall": selectors.recall_figure(page),
-        "misses": misses[:SHOWN_MISSES],
-        "missed": len(misses),
+        "misses": misses,
+        "missed": missed,
         "not_measured": figures.gaps - figures.gaps_measured,
         "here": request.get_full_path(),
         **acting(request.user),

@@ -404,22 +404,23 @@ def test_texts_are_told_to_those_who_may_read_them(world, user_with):
     }
 
 
-def test_production_misses_are_those_about_the_tools_and_hide_texts_from_others(world, user_with):
+def test_production_misses_are_those_about_the_domain_and_hide_texts_from_others(world, user_with):
     pm, expert = user_with("product_manager"), user_with("expert")
-    tools = world.clusters["hr"][0].tool_ids
-    names = set(Tool.objects.filter(pk__in=tools).values_list("name", flat=True))
-    found = gaps.production_misses(pm, tools=tools)
+    names = set(Tool.objects.filter(domain="hr").values_list("name", flat=True))
+    found, every = gaps.production_misses("hr", pm)
     since = timezone.now() - timedelta(days=30)
     wanted = [
         row.pk
-        for row in RetrievalRequest.objects.filter(verdict="wrong", at__gte=since)
+        for row in RetrievalRequest.objects.filter(verdict="wrong", at__gte=since).order_by("-pk")
         if {*row.tools[:1], *row.expected} & names
     ]
-    assert wanted and [miss.id for miss in found] == wanted
+    assert wanted and [miss.id for miss in found] == wanted and every == len(wanted)
     assert any(miss.text for miss in found)
-    hidden = gaps.production_misses(expert, tools=tools)
+    hidden, _ = gaps.production_misses("hr", expert)
     assert [miss.id for miss in hidden] == wanted and not any(miss.text or miss.url for miss in hidden)
-    assert len(gaps.production_misses(pm, domain="hr")) > len(wanted)
+    assert gaps.production_misses("hr", pm, 1) == (found[:1], every)
+    others, _ = gaps.production_misses("finance", pm)
+    assert {miss.id for miss in others} - {*wanted}, "those of another domain are not counted"
 
 
 def test_what_if_reads_rollups_and_says_samples_and_cost(world):
@@ -449,7 +450,7 @@ def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
             gaps.tool_confusion([tool for row in shown for tool in row.open_tools])
             gaps.pair_confusion(gaps.outcomes(domain="hr"))
             gaps.shown_outcomes(list(gaps.outcomes(domain="hr")), reader)
-            gaps.production_misses(reader, domain="hr")
+            gaps.production_misses("hr", reader)
             plan_of(Choice("hr", tuple(row.pk for row in shown)), domain_rollup("hr"))
         return len(made)
 
