@@ -11,10 +11,10 @@ from trace_site.lib.loading import loading_modules
 
 def encode(args: argparse.Namespace) -> None:
     ids, texts = read_texts(args.input)
-    progress = Progress(len(ids), f"loading {args.encoder}")
-    with loading_modules():
-        encoder = Encoder(args.encoder, threads=args.threads)
-    rows = encoder.encode(texts, lambda done: progress(done, "texts encoded"))
+    with Progress(len(ids), f"loading {args.encoder}") as progress:
+        with loading_modules():
+            encoder = Encoder(args.encoder, threads=args.threads)
+        rows = encoder.encode(texts, lambda done: progress(done, "texts encoded"))
     write_rows(args.out, ids, rows, encoder.name)
     emit("done", rows=len(ids), dimension=int(rows.shape[1]), encoder=encoder.name)
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from trace_site.lib.errors import TraceError
 
@@ -22,7 +23,7 @@ PROGRESS_SECONDS = 2.0
 
 
 class Progress:
-    """Prints {"event": "progress", ...}: one line a second at work, one every 2 s in silence."""
+    """Prints {"event": "progress", ...}: one line a second at work, one every 2 s in silence until it is left."""
 
     def __init__(self, total: int, note: str = "") -> None:
         self.total = total
@@ -30,12 +31,16 @@ class Progress:
         self.lock = threading.Lock()
         self.finished = threading.Event()
         self._print()
-        threading.Thread(target=self._keep_alive, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._keep_alive, daemon=True, name="progress").start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.finished.set()
 
     def __call__(self, done: int, note: str = "") -> None:
         self.state = (done, note)
-        if done >= self.total:
-            self.finished.set()
         if done >= self.total or time.monotonic() - self.printed_at >= PROGRESS_SECONDS / 2:
             self._print()
 

@@ -548,23 +548,23 @@ class ItemFile:
 def predict_files(model: Path, files: Sequence[ItemFile], k: int, threads: int) -> None:
     """Several files with one load of the model; `answered` is told as each is complete."""
     items = [read_items(file.source, file.decode) for file in files]
-    progress = Progress(sum(map(len, items)), f"loading {model.name}")
-    engine = open_engine(model, threads)
-    before = 0
-    for file, rows in zip(files, items, strict=True):
-        file.out.parent.mkdir(parents=True, exist_ok=True)
-        with file.out.open("a", encoding="utf-8") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # whoever is at the same file goes first; its answers are ours
-            known = finished_ids(file.out) & {str(row["id"]) for row in rows}
-            count = before + len(known)
-            for answers in engine.predict(rows, file.decode, k, known):
-                handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers))
-                handle.flush()
-                count += len(answers)
-                progress(count, f"{file.decode} predictions")
-        before += len(rows)
-        emit("answered", out=str(file.out), decode=file.decode, predictions=len(rows))
-    progress(progress.total, "all predictions")
+    with Progress(sum(map(len, items)), f"loading {model.name}") as progress:
+        engine = open_engine(model, threads)
+        before = 0
+        for file, rows in zip(files, items, strict=True):
+            file.out.parent.mkdir(parents=True, exist_ok=True)
+            with file.out.open("a", encoding="utf-8") as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX)  # whoever is at the same file goes first; its answers are ours
+                known = finished_ids(file.out) & {str(row["id"]) for row in rows}
+                count = before + len(known)
+                for answers in engine.predict(rows, file.decode, k, known):
+                    handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers))
+                    handle.flush()
+                    count += len(answers)
+                    progress(count, f"{file.decode} predictions")
+            before += len(rows)
+            emit("answered", out=str(file.out), decode=file.decode, predictions=len(rows))
+        progress(progress.total, "all predictions")
     emit("done", predictions=before, model=str(model), digest=engine.export.digest)
 
 

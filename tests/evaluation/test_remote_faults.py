@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.evaluation.test_engine import ITEMS
+from tests.evaluation.test_engine import ITEMS, wait_until
 from tests.evaluation.test_remote import served
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError, status_of
@@ -186,6 +186,8 @@ def test_predictions_that_were_interrupted_are_whole_lines_and_go_on(start, fold
     server.faults[:] = ["ok"] * (asked // 2) + ["no_ids"] * 10_000
     with pytest.raises(TraceError, match="token ids"):
         predict_files(folder, [ItemFile(source, cut, "fast")], 3, 1)
+    wait_until(lambda: "progress" not in [thread.name for thread in threading.enumerate()])
+    assert "progress" not in [thread.name for thread in threading.enumerate()]
     kept = [json.loads(line)["id"] for line in cut.read_text().splitlines()]
     assert kept == [item["id"] for item in items[: len(kept)]] and 0 < len(kept) < len(items)
     server.faults.clear()
