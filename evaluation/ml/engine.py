@@ -554,7 +554,9 @@ def predict_files(model: Path, files: Sequence[ItemFile], k: int, threads: int) 
         for file, rows in zip(files, items, strict=True):
             file.out.parent.mkdir(parents=True, exist_ok=True)
             with file.out.open("a", encoding="utf-8") as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX)  # whoever is at the same file goes first; its answers are ours
+                fcntl.flock(
+                    handle, fcntl.LOCK_EX
+                )  # whoever is at the same file goes first; its answers are ours
                 known = finished_ids(file.out) & {str(row["id"]) for row in rows}
                 count = before + len(known)
                 for answers in engine.predict(rows, file.decode, k, known):
