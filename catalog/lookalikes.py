@@ -6,7 +6,7 @@ Only what changed is encoded, compared and written. Clusterings are frozen versi
 import json
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import combinations
@@ -58,15 +58,15 @@ def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> 
     encoded = _embeddings_update(echo)
     # sorted by code point, not by the database's collation
     active = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
-    columns = active.order_by("pk").values_list("name", "pk", "embedding_key", "embedding")
+    columns = active.order_by("pk").values_list("name", "pk", "embedding_key", "embedding", "domain")
     tools = sorted(columns, key=lambda row: row[0])
     if not tools:
         raise TraceError("there are no tools.", code="empty", hint="Import a catalog first.")
-    vectors: list[Any] = [vector for *_, vector in tools]
+    vectors: list[Any] = [vector for *_, vector, _ in tools]
     rows = np.array(
         [one.to_numpy() if hasattr(one, "to_numpy") else one for one in vectors], dtype=np.float32
     )
-    keys = {pk: key for _, pk, key, _ in tools}
+    keys = {pk: key for _, pk, key, *_ in tools}
     stored = {row.pk: row for row in NeighbourList.objects.all()}
     same = [row for pk, row in stored.items() if row.embedding_key and row.embedding_key == keys.get(pk)]
     echo(f"{len(tools):,} tools, {len(tools) - len(same):,} of them new or changed: exact top {k} by cosine")
@@ -78,7 +78,10 @@ def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> 
         {row.pk: (row.neighbour_ids, row.scores) for row in same},
         lambda done: tick(done, len(tools)),
     )
-    newest = operations(name for name, *_ in tools).versions
+    names: defaultdict[str, list[str]] = defaultdict(list)  # of each domain, whose clusters are its own
+    for name, *_, domain in tools:
+        names[domain].append(name)
+    newest = {name for own in names.values() for name in operations(own).versions}
     places = [place for place, (name, *_) in enumerate(tools) if name in newest]
     others = _near(
         [tools[place][1] for place in places],
@@ -317,6 +320,9 @@ def _store_clustering(domain: Domain, last: Clustering | None, rows: list[Cluste
     for row in rows:
         row.clustering = clustering
     if last:
+        list(
+            last.clusters.select_for_update().order_by("pk").values_list("pk")
+        )  # who decides now waits: _newest
         decided = last.clusters.filter(Q(owner__isnull=False) | ~Q(dismissed_reason=""))
         _carry_over(decided.defer("edges").order_by(F("due").asc(nulls_last=True), "pk"), rows)
     Cluster.objects.bulk_create(rows, batch_size=1000)
@@ -352,40 +358,51 @@ def _place_tools(clustering: Clustering) -> None:
         )
 
 
+def _newest(cluster: Cluster) -> Cluster:
+    """To be decided on, to the end of the transaction. Raises `bad_state` for one of an older clustering."""
+    row = Cluster.objects.select_for_update(of=("self",)).select_related("clustering").get(pk=cluster.pk)
+    newer = Clustering.objects.filter(domain=row.clustering.domain_id, version__gt=row.clustering.version)
+    if newer.exists():
+        message = f"{row.label} belongs to an older clustering."
+        raise TraceError(message, code="bad_state", where=f"cluster {row.pk}")
+    return row
+
+
 @transaction.atomic
 def cluster_dismiss(*, cluster: Cluster, reason: str, actor: Any) -> None:
-    """Take a cluster out of the coverage denominator: its descriptions are enough. Needs a reason."""
+    """Take a cluster out of the coverage denominator: its descriptions are enough. Raises TraceError: `no_reason`,
+    `bad_state`."""
     reason = reason.strip()
     if len(reason) < MIN_REASON:
         raise TraceError("Say why the cluster needs no rule.", code="no_reason", where="reason")
-    cluster.dismissed_reason, cluster.dismissed_by, cluster.dismissed_at = reason, actor, timezone.now()
-    cluster.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
-    audit_models.record(actor=actor, action="cluster.dismissed", obj=cluster, detail={"reason": reason})
+    row = _newest(cluster)
+    row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, timezone.now()
+    row.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
+    audit_models.record(actor=actor, action="cluster.dismissed", obj=row, detail={"reason": reason})
 
 
 @transaction.atomic
 def cluster_restore(*, cluster: Cluster, actor: Any) -> None:
-    """Undo a dismissal."""
-    if cluster.dismissed_reason:
-        cluster.dismissed_reason, cluster.dismissed_by, cluster.dismissed_at = "", None, None
-        cluster.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
-        audit_models.record(actor=actor, action="cluster.restored", obj=cluster)
+    """Undo a dismissal. Raises `bad_state`."""
+    row = _newest(cluster)
+    if row.dismissed_reason:
+        row.dismissed_reason, row.dismissed_by, row.dismissed_at = "", None, None
+        row.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
+        audit_models.record(actor=actor, action="cluster.restored", obj=row)
 
 
 @transaction.atomic
 def cluster_assign(*, cluster: Cluster, owner: Any, due: date | None, actor: Any) -> None:
     """Say who writes what tells the tools apart, and by when; without an owner, nobody does. Raises TraceError:
     `not_allowed`, `bad_input`, `bad_state`."""
-    row = Cluster.objects.select_for_update(of=("self",)).select_related("clustering").get(pk=cluster.pk)
+    row = _newest(cluster)
     if owner is not None and not rule_writers().filter(pk=owner.pk).exists():
         message = f"{owner} cannot write rules; domain experts and admins can."
         raise TraceError(message, code="not_allowed", where="owner")
     if owner is not None and due is not None and due < timezone.localdate():
         raise TraceError("The day is over already.", code="bad_input", where="due")
-    newer = Clustering.objects.filter(domain=row.clustering.domain_id, version__gt=row.clustering.version)
-    if row.dismissed_reason or newer.exists():
-        why = "is dismissed" if row.dismissed_reason else "belongs to an older clustering"
-        raise TraceError(f"{row.label} {why}.", code="bad_state", where=f"cluster {row.pk}")
+    if row.dismissed_reason:
+        raise TraceError(f"{row.label} is dismissed.", code="bad_state", where=f"cluster {row.pk}")
     before = row.owner_id
     row.owner, row.due = owner, due if owner is not None else None
     row.save(update_fields=["owner", "due"])
@@ -395,7 +412,7 @@ def cluster_assign(*, cluster: Cluster, owner: Any, due: date | None, actor: Any
         by = f" by {row.due:%-d %b}" if row.due else ""
         text = f"{actor or 'A command'} asks you for a rule that tells {row.label} apart{by}."
         tell([owner], "gap", text, link=reverse("cluster", args=[row.pk]), key=f"gap {row.pk}")
-    elif owner is None and before not in (None, getattr(actor, "pk", None)):
+    if before not in (None, row.owner_id, getattr(actor, "pk", None)):
         text = f"{actor or 'A command'} took back the gap {row.label}."
         tell([before], "gap", text, link=reverse("cluster", args=[row.pk]), key=f"gap {row.pk}")
 

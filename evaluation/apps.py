@@ -10,9 +10,9 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             WRITERS,
-            """home coverage-csv coverage-requests coverage-misses coverage-rules coverage-report rule-coverage
-            clusters clusters-map clusters-map-data clusters-map-tools clusters-map-search cluster cluster-panel
-            cluster-dismiss cluster-restore api-coverage-list api-coverage api-coverage-gaps""",
+            """home coverage-csv coverage-requests coverage-misses coverage-pairs coverage-rules coverage-report
+            rule-coverage clusters clusters-map clusters-map-data clusters-map-tools clusters-map-search cluster
+            cluster-panel cluster-dismiss cluster-restore api-coverage-list api-coverage api-coverage-gaps""",
         ),
         Area(ROLES, (*WRITERS, PRODUCT_MANAGER), "cluster-assign evaluation:what_if_assign"),
         Area(

@@ -9,7 +9,8 @@ from django.views.decorators.http import require_GET
 from evaluation.benchmarks import selectors
 from evaluation.core.comparison import BETTER, WORSE, TaughtCell
 from evaluation.core.metrics import ALL
-from evaluation.results.groups import groups_standing, one_definition
+from evaluation.coverage.one_count import one_count
+from evaluation.results.groups import groups_standing
 from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
@@ -61,7 +62,7 @@ def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
 
 
 @require_GET
-@one_definition
+@one_count
 def results(request: HttpRequest) -> HttpResponse:
     """A row a model: one retrieval benchmark, and every knowledge probe."""
     tests = selectors.newest_benchmarks()

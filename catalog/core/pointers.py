@@ -41,7 +41,9 @@ PARAMETER = re.compile(r"[{][^}]*[}]|(?<=/):\w+")
 PATH_VERSION = re.compile(r"/?v([0-9]+)(?=/)")
 NAME = re.compile(r"(?<![\w/.{-])[A-Za-z][a-z0-9]*(?:[A-Z][a-z0-9]+|[_-][a-z0-9]+)+\w*")
 QUOTED = re.compile(r"[\"“]([^\"“”]{3,80})[\"”]")
-BEFORE_NOUN = re.compile(r"((?:[\w’'./()-]+\s+){1,7}?)(?:APIs?|endpoints?|method|operation|request)\b")
+BEFORE_NOUN = re.compile(
+    r"(?<![\w’'./()-])((?:[\w’'./()-]+\s+){1,7}?)(?:APIs?|endpoints?|method|operation|request)\b"
+)
 IS_GONE = re.compile(r"[^.]{0,40}\b(?:is|are|has been|was) (?:now )?deprecated", re.IGNORECASE)
 LONGEST_TITLE = 80
 RIGHT_ACTION, OTHER_ACTION = 0.1, -0.15  # beside the overlap of words, when the text says what is done

@@ -12,7 +12,6 @@ distances of their ends add in squares (Zou & Donner 2008, MOVER).
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -97,7 +96,6 @@ class Tallies:
 
     tools: dict[int, Tally] = field(default_factory=dict)
     clusters: dict[int, Tally] = field(default_factory=dict)
-    pairs: Counter[tuple[int, int | None]] = field(default_factory=Counter)  # (right tool, chosen): how often
 
     @classmethod
     def count(cls, outcomes: Iterable[Outcome], ground: Ground, side: str) -> "Tallies":
@@ -112,8 +110,6 @@ class Tallies:
             for cluster in ground.clusters(outcome.gold):
                 own = miss is None or cluster == ground.home.get(miss.tool)
                 found.clusters.setdefault(cluster, Tally()).add(miss, counts_place=own)
-            if miss is not None:
-                found.pairs[miss.tool, miss.chosen] += 1
         return found
 
 

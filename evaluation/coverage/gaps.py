@@ -1,17 +1,18 @@
 """What pages read of rollups: a domain, its gaps in order, and the requests behind every number.
 
-Nothing here is counted at the look: each figure is as old as `DomainRollup.at` says. Shares of nothing are None, "not
-measured". Texts are shown to those who may read where they are from; others get the ids.
+Each figure is as old as `DomainRollup.at` says; only answers reported wrong are counted at the look. Shares of nothing
+are None, "not measured". Texts are shown to those who may read where they are from; others get the ids.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Count, Q, QuerySet, Window
+from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform
 from django.urls import reverse
 from django.utils import timezone
@@ -67,9 +68,6 @@ class Confusion:
         return cls(
             share(counts["wrong"], counts["n"]), share(counts["wrong_embedding"], counts["n_embedding"])
         )
-
-
-COUNTED = ("n", "wrong", "n_embedding", "wrong_embedding")
 
 
 # A domain.
@@ -151,7 +149,7 @@ def narrowed(domain: str, chosen: ClusterFilter) -> QuerySet[ClusterRollup]:
     if chosen.state:
         rows = rows.filter(state__in=STATE_GROUPS.get(chosen.state, (chosen.state,)))
     if chosen.cost:
-        rows = rows.filter(COSTS.get(chosen.cost, Q()), ~Q(open_tools=[]))
+        rows = rows.filter(COSTS.get(chosen.cost, Q(pk__in=[])), ~Q(open_tools=[]))
     if chosen.owner in ("any", "nobody"):
         rows = rows.filter(cluster__owner__isnull=chosen.owner == "nobody")
     elif chosen.owner:
@@ -161,19 +159,25 @@ def narrowed(domain: str, chosen: ClusterFilter) -> QuerySet[ClusterRollup]:
     if first := number_of(chosen.first, 9):
         rows = rows.filter(rank__lte=first)
     for word in chosen.q.split():
-        named = Tool.objects.filter(cluster=OuterRef("pk"), name__icontains=word)
-        rows = rows.filter(Q(cluster__label__icontains=word) | Exists(named))
+        named = Tool.objects.filter(domain=domain, name__icontains=word).order_by()
+        ids = list(named.values_list("pk", flat=True))
+        rows = rows.filter(Q(cluster__label__icontains=word) | Q(cluster__tool_ids__overlap=ids))
     return rows
 
 
-def hold_most(domain: str, total: float | None) -> int:
-    """How many of the first gaps hold more than half of the expected wrong answers; 0 where none are expected. One
-    query."""
-    if not total:
-        return 0
-    scores = narrowed(domain, ClusterFilter(cost="wrong")).order_by("rank").values_list("score", flat=True)
-    held = accumulate(score or 0.0 for score in scores)
-    return next((place for place, so_far in enumerate(held, start=1) if 2 * so_far > total), 0)
+def hold_most(totals: Mapping[str, float | None]) -> dict[str, int]:
+    """Of each domain with so many wrong answers expected, how many of its first gaps hold more than half of them; 0
+    where none are. One query."""
+    found = ClusterRollup.objects.filter(COSTS["wrong"], clustering__domain__in=totals).exclude(open_tools=[])
+    scores: dict[str, list[float]] = {domain: [] for domain in totals}
+    for domain, score in found.order_by("rank").values_list("clustering__domain", "score"):
+        scores[domain].append(score or 0.0)
+
+    def most(domain: str, total: float) -> int:
+        held = enumerate(accumulate(scores[domain]), start=1)
+        return next((place for place, so_far in held if 2 * so_far > total), 0)
+
+    return {domain: most(domain, total) if total else 0 for domain, total in totals.items()}
 
 
 def cluster_rollup(cluster: int) -> ClusterRollup | None:
@@ -181,26 +185,15 @@ def cluster_rollup(cluster: int) -> ClusterRollup | None:
     return ClusterRollup.objects.filter(pk=cluster).first()
 
 
-def confusion_of(row: ClusterRollup | ToolRollup) -> Confusion:
-    return Confusion.of({name: getattr(row, name) for name in COUNTED})
-
-
-def tool_confusion(tools: Iterable[int]) -> dict[int, Confusion]:
-    """{tool: shares} of these; a tool that is missing is not measured. One query."""
-    rows = ToolRollup.objects.filter(pk__in=list(tools), n__gt=0)
-    return {row.pk: confusion_of(row) for row in rows}
-
-
 @dataclass(frozen=True, slots=True)
 class PairConfusion:
-    """`wrong` of the `n` labelled requests of `tool` get `chosen` first (None: no tool of the catalog)."""
+    """`wrong` of the `n` labelled requests that `tool` answers get `chosen` first (None: no tool of the catalog)."""
 
     tool: str
     chosen: str | None
     at: str  # covered, uncovered or elsewhere
     wrong: int
     n: int
-    ids: tuple[int, int | None]
 
     @property
     def share(self) -> Rate | None:
@@ -217,7 +210,7 @@ def pair_confusion(found: QuerySet[LabelledOutcome], side: str = MODEL) -> list[
     n_field = "n" if side == MODEL else "n_embedding"
     asked = dict(ToolRollup.objects.filter(pk__in=ids).values_list("pk", n_field))
     rows = [
-        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0), (tool, chosen))
+        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0))
         for tool, chosen, at, many in counted
         if tool in names
     ]
@@ -231,7 +224,6 @@ def outcomes(
     *,
     domain: str = "",
     cluster: int = 0,
-    tool: int = 0,
     group: str = "",
     source: str = "",
     wrong: str = "",
@@ -251,8 +243,6 @@ def outcomes(
         found = found.filter(domain=domain)
     if cluster:
         found = found.filter(clusters__contains=[cluster])
-    if tool:
-        found = found.filter(gold__contains=[tool])
     if group and group != "all":
         found = found.filter(group=group)
     if source:
@@ -295,9 +285,9 @@ class Asked:
         return WORSE if self.ours_alone > self.theirs_alone else BETTER
 
 
-def asked_by_group(domain: str, side: str) -> dict[str, Asked]:
-    """{all, covered, uncovered, outside: counts} from one query, so that what stands beside each other is of the same
-    requests."""
+def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, Asked]]:
+    """{domain: {all, covered, uncovered, outside: counts}} from one query, so that what stands beside each other is of
+    the same requests."""
     both = Q(model_wrong__isnull=False, embedding_wrong__isnull=False)
     counts = {
         "n": Count("pk"),
@@ -309,10 +299,16 @@ def asked_by_group(domain: str, side: str) -> dict[str, Asked]:
         "ours_alone": Count("pk", filter=Q(model_wrong=True, embedding_wrong=False)),
         "theirs_alone": Count("pk", filter=Q(model_wrong=False, embedding_wrong=True)),
     }
-    rows = LabelledOutcome.objects.filter(domain=domain).order_by().values("group").annotate(**counts)
-    found = {group: dict(zip(counts, row, strict=True)) for group, *row in rows.values_list("group", *counts)}
-    total = {name: sum(row[name] for row in found.values()) for name in counts}
-    return {ALL: Asked(**total), **{group: Asked(**found.get(group, {})) for group in GROUPS}}
+    rows = LabelledOutcome.objects.filter(domain__in=domains).order_by().values("domain", "group")
+    found: dict[str, dict[str, dict[str, int]]] = {domain: {} for domain in domains}
+    for domain, group, *row in rows.annotate(**counts).values_list("domain", "group", *counts):
+        found[domain][group] = dict(zip(counts, row, strict=True))
+
+    def told(of: dict[str, dict[str, int]]) -> dict[str, Asked]:
+        total = {name: sum(row[name] for row in of.values()) for name in counts}
+        return {ALL: Asked(**total), **{group: Asked(**of.get(group, {})) for group in GROUPS}}
+
+    return {domain: told(of) for domain, of in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +324,6 @@ class ShownOutcome:
     right: list[str]
     chosen: str | None
     embedding: str | None
-    at: str
     group: str
     model_wrong: bool | None  # None: not asked
     embedding_wrong: bool | None
@@ -366,7 +361,6 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
                 [names[tool] for tool in row.gold if tool in names],
                 names.get(row.model_chose or 0),
                 names.get(row.embedding_chose or 0),
-                row.model_at or row.embedding_at,
                 row.group,
                 row.model_wrong,
                 row.embedding_wrong,
@@ -454,6 +448,13 @@ def suggested_for(sets: Sequence[Sequence[int]]) -> list[RuleSuggestion | None]:
     return [next((row for row in found if len({*row.tool_ids} & {*tools}) > 1), None) for tools in sets]
 
 
+# of a request: whether it expects, or was answered with first, a tool of a domain
+ABOUT = """
+EXISTS (SELECT 1 FROM catalog_tool t WHERE t.domain_id = %s AND t.name IN
+    (SELECT jsonb_array_elements_text(expected) UNION ALL SELECT evaluation_retrievalrequest.tools ->> 0))
+"""
+
+
 class ProductionMiss(NamedTuple):
     """An answer that was reported wrong. `expected` may be empty; `text` and `comment` too, see ShownOutcome."""
 
@@ -468,21 +469,15 @@ class ProductionMiss(NamedTuple):
 
 def production_misses(domain: str, reader: Any, shown: int = MOST_MISSES) -> tuple[list[ProductionMiss], int]:
     """Reported wrong in the window, about tools of the domain: expected, or answered first. The newest first, so many,
-    and how many there are in all; three queries."""
+    and how many there are in all; one query."""
     may_read = may(reader, PAGES[Source.PRODUCTION])
     wrong = reported().filter(
-        verdict=RetrievalRequest.Verdict.WRONG, at__gte=timezone.now() - timedelta(days=WINDOW)
+        RawSQL(ABOUT, [domain], BooleanField()),
+        verdict=RetrievalRequest.Verdict.WRONG,
+        at__gte=timezone.now() - timedelta(days=WINDOW),
     )
-    first = KeyTextTransform("0", "tools")
-    about = {
-        pk: {*expected, answered} - {None}
-        for pk, answered, expected in wrong.order_by("-pk").values_list("pk", first, "expected")
-    }
-    named = Tool.objects.filter(domain=domain, name__in=set().union(*about.values())).order_by()
-    names = set(named.values_list("name", flat=True))
-    found = [pk for pk, of in about.items() if of & names]
-    columns = ("pk", "at", first, "expected", "query", "comment")
-    rows = wrong.filter(pk__in=found[:shown]).order_by("-pk").values_list(*columns)
+    columns = ("pk", "at", KeyTextTransform("0", "tools"), "expected", "query", "comment")
+    rows = list(wrong.order_by("-pk").values_list(*columns, Window(Count("pk")))[:shown])
     misses = [
         ProductionMiss(
             pk,
@@ -493,6 +488,6 @@ def production_misses(domain: str, reader: Any, shown: int = MOST_MISSES) -> tup
             comment if may_read else "",
             reverse(PAGES[Source.PRODUCTION], args=[pk]) if may_read else "",
         )
-        for pk, at, answered, expected, query, comment in rows
+        for pk, at, answered, expected, query, comment, _ in rows
     ]
-    return misses, len(found)
+    return misses, rows[0][-1] if rows else 0

@@ -119,6 +119,12 @@ def reported() -> QuerySet[RetrievalRequest]:
     return RetrievalRequest.objects.exclude(verdict="")
 
 
+def still_there(requests: Iterable[int]) -> set[int]:
+    """Of these, the requests that nobody erased or is erasing, held to the end of the transaction."""
+    held = RetrievalRequest.objects.select_for_update(no_key=True, skip_locked=True)
+    return set(held.filter(pk__in=list(requests)).order_by("pk").values_list("pk", flat=True))
+
+
 def labelled(
     model: Model | None, ids: Mapping[str, int], benchmarks: Mapping[int, Mapping[str, int]]
 ) -> list[Labelled]:

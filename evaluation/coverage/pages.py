@@ -1,6 +1,6 @@
 """What the coverage pages show, drawn from `selectors.py` (as it is now) and `gaps.py` (as it was counted last)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.http import Http404
@@ -11,7 +11,7 @@ from catalog.models import Cluster, Tool
 from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.core.coverage import pair_of
 from evaluation.coverage.gaps import STATE_GROUPS, Gap, cluster_rollup
-from evaluation.coverage.selectors import ClusterRow, DomainCoverage, coverage
+from evaluation.coverage.selectors import ClusterRow, DomainCoverage, RuleName, coverage
 from evaluation.models import DomainFigures, LabelledOutcome
 from rules.models import Rule, RuleVersion
 from rules.selectors import newest_readings
@@ -77,8 +77,51 @@ def clusters_url(domain: str, **filters: str) -> str:
 
 
 def requests_url(domain: str, **filters: Any) -> str:
-    """The labelled requests behind a number."""
-    return f"{reverse('coverage-requests', args=[domain])}?{urlencode(filters)}"
+    """The labelled requests behind a number; `tool` may be several ids."""
+    return f"{reverse('coverage-requests', args=[domain])}?{urlencode(filters, doseq=True)}"
+
+
+# which pairs a list holds, in words
+ALL_PAIRS, OUTSIDE_PAIRS = "all", "outside"
+PAIRS = {
+    ALL_PAIRS: "pairs of look-alikes",
+    "apart": "pairs of look-alikes that a rule tells apart",
+    "named": "pairs of look-alikes that a rule only names",
+    "open": "pairs of look-alikes that no rule tells apart",
+    OUTSIDE_PAIRS: "pairs that rules name and no cluster holds",
+}
+
+
+class PairRow(NamedTuple):
+    """Names of the two tools; `cluster`: the one that holds them, `rule`: that names a pair which none holds."""
+
+    left: str
+    right: str
+    state: str
+    cluster: ClusterRow | None = None
+    rule: RuleName | None = None
+
+
+def pairs(page: DomainCoverage, state: str) -> list[PairRow]:
+    """Of its clusters in their order; dismissed ones count for nothing."""
+    if state == OUTSIDE_PAIRS:
+        rules = Rule.objects.filter(pk__in=[row.rule.id for row in page.outside])
+        targets = dict(rules.values_list("pk", "published__target__name"))
+        return [
+            PairRow(targets[row.rule.id], other, state, rule=row.rule)
+            for row in page.outside
+            if row.rule.id is not None
+            for other in row.outside
+        ]
+    found = []
+    for row in page.clusters:
+        names = {tool.id: tool.name for tool in row.tools}
+        told, named = set(row.coverage.covered), set(row.coverage.named)
+        for a, b, _ in row.coverage.cluster.edges if row.state != "dismissed" else ():
+            of = "apart" if (a, b) in told else "named" if (a, b) in named else "open"
+            if state in (ALL_PAIRS, of, "open" if of == "named" else of):
+                found.append(PairRow(names[a], names[b], of, row))
+    return found
 
 
 def state_parts(domain: str, states: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -122,6 +165,13 @@ AT_WORDS = {
 }
 
 
+SOURCE_WORDS: dict[str, str] = {
+    LabelledOutcome.Source.BENCHMARK: "from a benchmark",
+    LabelledOutcome.Source.SAMPLE: "from an approved sample",
+    LabelledOutcome.Source.PRODUCTION: "from a reported request",
+}
+
+
 def model_words(figures: DomainFigures) -> str:
     """Whose figures they are."""
     if figures.model_id is None:
@@ -150,20 +200,24 @@ def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any
 
 
 def request_words(
-    figures: DomainFigures, given: Mapping[str, str], cluster: int, tool: int, rule: RuleVersion | None
+    figures: DomainFigures,
+    given: Mapping[str, str],
+    cluster: Cluster | None,
+    tools: Sequence[Tool],
+    rule: RuleVersion | None,
 ) -> str:
     """What a list of labelled requests holds."""
     parts = ["requests that trained nothing"]
-    if label := Cluster.objects.filter(pk=cluster).values_list("label", flat=True).first():
-        parts.append(f"about the look-alikes {label}")
-    if name := Tool.objects.filter(pk=tool).values_list("name", flat=True).first():
-        parts.append(f"that {name} answers")
+    if cluster:
+        parts.append(f"about the look-alikes {cluster.label}")
+    if tools:
+        parts.append(f"that {' or '.join(tool.name for tool in tools)} answers")
     if rule:
         parts.append(f"that a tool of {rule.rule.code} answers")
     if group := GROUP_WORDS.get(given["group"]):
         parts.append(group)
     if given["source"]:
-        parts.append(f"from a {LabelledOutcome.Source(given['source']).label}")
+        parts.append(SOURCE_WORDS[given["source"]])
     if given["asked"]:
         parts.append("that both the model and the embedding were asked")
     if given["wrong"]:

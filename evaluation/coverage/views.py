@@ -39,10 +39,12 @@ from evaluation.coverage.gaps import (
     gaps_shown,
     narrowed,
     outcomes,
+    pair_confusion,
     production_misses,
     shown_outcomes,
     side_of,
 )
+from evaluation.coverage.one_count import one_count
 from evaluation.coverage.outcomes import WINDOW
 from evaluation.coverage.selectors import ClusterRow, edition
 from evaluation.models import ClusterPlace, DomainRollup, LabelledOutcome
@@ -50,7 +52,7 @@ from rules.models import Rule, RuleVersion
 from trace_site.access import may, needed
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import Page, keyset, number_of, numbers_of
+from trace_site.paging import SIZE, Page, keyset, number_of, numbers_of
 
 CSV_COLUMNS = (
     *("rank", "cluster", "state", "expected_wrong", "low", "high", "of_requests", "labelled", "wrong"),
@@ -113,11 +115,13 @@ def rolled_up(domain: str) -> DomainRollup:
 
 
 @require_GET
+@one_count
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain as counted last, by rank, for a spreadsheet."""
     figures, chosen = rolled_up(domain), ClusterFilter.of(request.GET)
     found = clusters(domain, chosen)
-    names = dict(Tool.objects.filter(cluster__in=[row.pk for row in found]).values_list("pk", "name"))
+    ids = [pk for row in found for pk in row.cluster.tool_ids]
+    names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
     rows = (
         [
             *(row.rank, row.cluster.label, row.state, row.score, row.score_low, row.score_high),
@@ -138,6 +142,7 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
+@one_count
 def cluster_list(request: HttpRequest) -> HttpResponse:
     """A domain's clusters as counted last, by rank; filters keep that order."""
     domains = list(Domain.objects.all())
@@ -175,20 +180,29 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
+@one_count
 def request_list(request: HttpRequest, domain: str) -> HttpResponse:
-    """The labelled requests behind a number, with what is chosen for each."""
-    figures = rolled_up(domain)
-    asked = {name: request.GET.get(name, "") for name in REQUEST_FILTERS}
-    given: dict[str, Any] = {
-        name: value if value in REQUEST_FILTERS[name] else "" for name, value in asked.items()
-    }
-    numbers: dict[str, Any] = {
-        name: number_of(request.GET.get(name, "")) for name in ("cluster", "tool", "rule")
-    }
-    version = RuleVersion.objects.filter(rule=numbers.pop("rule"), rule__published=F("pk")).first()
-    about = any(numbers.values()) or version is not None  # may concern tools of other domains too
-    tools = version.tool_ids if version else ()
-    found = outcomes(domain="" if about else domain, **given, **numbers, tools=tools)
+    """The labelled requests behind a number, with what is chosen for each. What names nothing leads nowhere, rather
+    than to a list of something else."""
+    figures, asked = rolled_up(domain), request.GET
+    given: dict[str, Any] = {name: asked.get(name, "") for name in REQUEST_FILTERS}
+    if any(value and value not in REQUEST_FILTERS[name] for name, value in given.items()):
+        raise Http404
+    cluster, version = None, None
+    tools = Tool.objects.filter(pk__in=numbers_of(asked.getlist("tool"))).in_bulk()
+    if len(tools) < len(set(asked.getlist("tool"))):
+        raise Http404
+    if "cluster" in asked:
+        cluster = get_object_or_404(Cluster, pk=number_of(asked["cluster"]))
+    if "rule" in asked:
+        version = get_object_or_404(RuleVersion, rule=number_of(asked["rule"]), rule__published=F("pk"))
+    about = cluster or tools or version  # may concern tools of other domains too
+    found = outcomes(
+        domain="" if about else domain,
+        **given,
+        cluster=cluster.pk if cluster else 0,
+        tools=[*tools] or (version.tool_ids if version else ()),
+    )
     page = keyset(found, request.GET.get("after", ""))
     context = {
         "figures": figures,
@@ -198,11 +212,31 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
         "sources": dict(LabelledOutcome.Source.choices),
         "groups": pages.GROUP_WORDS,
         "total": found.count(),
-        "said": pages.request_words(figures, given, **numbers, rule=version),
+        "said": pages.request_words(figures, given, cluster, [*tools.values()], version),
         "side": side_of(figures),
         "reads": {source: may(request.user, route) for source, route in PAGES.items()},
     }
     return render(request, "coverage/requests.html", context)
+
+
+@require_GET
+@one_count
+def pair_list(request: HttpRequest, domain: str) -> HttpResponse:
+    """The pairs of look-alikes behind a number, as rules stand now."""
+    state = request.GET.get("state", pages.ALL_PAIRS)
+    if state not in pages.PAIRS:
+        raise Http404
+    found = pages.pairs(pages.domain_coverage(domain), state)
+    after = number_of(request.GET.get("after", ""), 9)
+    more = str(after + SIZE) if len(found) > after + SIZE else None
+    context = {
+        "domain": get_object_or_404(Domain, pk=domain),
+        "total": len(found),
+        "page": Page(found[after : after + SIZE], str(after or ""), more),
+        "state": state,
+        "states": pages.PAIRS,
+    }
+    return render(request, "coverage/pairs.html", context)
 
 
 @require_GET
@@ -238,13 +272,15 @@ def _cluster_page(
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
         return redirect(pages.clusters_url(domain))
     panel = pages.panel(page, row, number_of(request.GET.get("against", "")))
+    side = side_of(figures) if (figures := domain_rollups().get(domain)) else MODEL
     context = {
         **panel,
         "cluster": cluster,
         "edges": pages.cluster_edges(row, cluster, panel["tools"]),
+        "confused": pair_confusion(outcomes(cluster=pk), side),
         "form": dismiss or DismissForm(),
         "assign": assign or AssignForm(),
-        "side": side_of(figures) if (figures := domain_rollups().get(domain)) else MODEL,
+        "side": side,
         "here": request.path,
         **acting(request.user),
     }
@@ -260,11 +296,14 @@ def _back(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
-    form = DismissForm(request.POST)
+    cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), DismissForm(request.POST)
+    if form.is_valid():
+        try:
+            lookalikes.cluster_dismiss(cluster=cluster, actor=request.user, **form.cleaned_data)
+        except TraceError as problem:
+            form.add_error(problem.where if problem.where in form.fields else None, problem.message)
     if not form.is_valid():
         return _cluster_page(request, pk, dismiss=form)
-    cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
-    lookalikes.cluster_dismiss(cluster=cluster, reason=form.cleaned_data["reason"], actor=request.user)
     messages.success(request, f"{cluster.label} is out of the denominator.")
     return _back(request, pk)
 
@@ -272,8 +311,11 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
-    lookalikes.cluster_restore(cluster=cluster, actor=request.user)
-    messages.success(request, f"{cluster.label} counts again.")
+    try:
+        lookalikes.cluster_restore(cluster=cluster, actor=request.user)
+        messages.success(request, f"{cluster.label} counts again.")
+    except TraceError as problem:
+        messages.error(request, problem.message)
     return redirect("cluster", pk)
 
 
@@ -431,6 +473,7 @@ def cluster_panel(request: HttpRequest, pk: int) -> HttpResponse:
 urlpatterns = [
     path("coverage/<slug:domain>.csv", gaps_csv, name="coverage-csv"),
     path("coverage/<slug:domain>/requests/", request_list, name="coverage-requests"),
+    path("coverage/<slug:domain>/pairs/", pair_list, name="coverage-pairs"),
     path("coverage/<slug:domain>/misses/", miss_list, name="coverage-misses"),
     path("coverage/rules/<int:pk>/", rule_coverage, name="rule-coverage"),
     path("clusters/", cluster_list, name="clusters"),

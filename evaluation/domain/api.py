@@ -20,12 +20,12 @@ from evaluation.coverage.gaps import (
     domain_rollups,
     trend,
 )
+from evaluation.coverage.one_count import one_count
 from evaluation.domain import selectors
 from evaluation.models import DomainFigures, DomainRollup
-from trace_site.paging import number_of
 from trace_site.rest.examples import answer_example, examples_beside, page_example
 from trace_site.rest.schema import InputSerializer, page_of
-from trace_site.rest.views import ApiView, page_limit
+from trace_site.rest.views import ApiView, number_key, page_limit
 
 Out = serializers.Serializer[Any]
 EXAMPLES = examples_beside(__file__)
@@ -76,6 +76,8 @@ class FiguresOut(Out):
     window_from = serializers.DateField()
     window_to = serializers.DateField()
     groups = serializers.DictField(child=ShareOut(), help_text="all, covered, uncovered, outside")
+    sources = serializers.DictField(child=ShareOut(), help_text="benchmark, sample, production")
+    tools_measured = serializers.IntegerField(help_text="with a labelled request")
 
 
 class CoverageOut(FiguresOut):
@@ -112,6 +114,7 @@ class GapOut(Out):
     labelled = serializers.IntegerField(source="n", help_text="labelled requests that concern it")
     wrong = serializers.IntegerField()
     wrong_at_open_pairs = serializers.IntegerField(source="wrong_uncovered")
+    wrong_at_pairs_told_apart = serializers.IntegerField(source="wrong_covered")
     owner = serializers.CharField(source="cluster.owner.username", default=None, allow_null=True)
     due = serializers.DateField(source="cluster.due", allow_null=True)
     dismissed_reason = serializers.CharField(source="cluster.dismissed_reason")
@@ -135,9 +138,8 @@ def _figures(of: DomainFigures) -> DomainFigures:
     return of
 
 
-def _told(row: DomainRollup) -> Any:
-    page: Any = selectors.domain_page(row)
-    told: Any = _figures(row)
+def _told(page: selectors.DomainPage) -> Any:
+    told: Any = _figures(page.figures)
     told.said = _text(selectors.headline(page))
     told.warnings = [_text(one) for one in selectors.warnings(page)]
     told.would_close_most = page.most
@@ -159,8 +161,11 @@ class CoverageList(ApiView):
     @extend_schema(responses=page_of(CoverageOut), examples=[page_example(EXAMPLES["coverage"])])
     def get(self, request: Request) -> Response:
         """List the coverage of every domain. The figures of their pages."""
-        rows = [_told(row) for row in domain_rollups().values()]
-        return Response({"results": CoverageOut(rows, many=True).data, "next": None})
+        size, after = page_limit(request), request.query_params.get("after", "")
+        found = [row for slug, row in sorted(domain_rollups().items()) if slug > after][: size + 1]
+        told = [_told(page) for page in selectors.domain_pages(found[:size])]
+        following = found[size - 1].domain_id if len(found) > size else None
+        return Response({"results": CoverageOut(told, many=True).data, "next": following})
 
 
 class CoverageOne(ApiView):
@@ -170,7 +175,7 @@ class CoverageOne(ApiView):
     )
     def get(self, request: Request, domain: str) -> Response:
         """Read a domain's coverage. With its trend over rules, clusters and models."""
-        told = _told(_row(domain))
+        told = _told(selectors.domain_page(_row(domain)))
         told.trend = [_figures(point) for point in trend(domain)]
         return Response(CoverageOneOut(told).data)
 
@@ -186,7 +191,7 @@ class CoverageGaps(ApiView):
         _row(domain)
         asked = self.read_query(GapsIn)
         chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
-        size, after = page_limit(request), number_of(request.query_params.get("after", ""), 9)
+        size, after = page_limit(request), number_key(request)
         found: list[Any] = list(clusters(domain, chosen, after=after, size=size + 1))
         shown = found[:size]
         ids = [pk for row in shown for pk in row.cluster.tool_ids]
@@ -198,7 +203,7 @@ class CoverageGaps(ApiView):
 
 
 urlpatterns = [
-    path("coverage", CoverageList.as_view(), name="api-coverage-list"),
-    path("coverage/<slug:domain>", CoverageOne.as_view(), name="api-coverage"),
-    path("coverage/<slug:domain>/gaps", CoverageGaps.as_view(), name="api-coverage-gaps"),
+    path("coverage", one_count(CoverageList.as_view()), name="api-coverage-list"),
+    path("coverage/<slug:domain>", one_count(CoverageOne.as_view()), name="api-coverage"),
+    path("coverage/<slug:domain>/gaps", one_count(CoverageGaps.as_view()), name="api-coverage-gaps"),
 ]

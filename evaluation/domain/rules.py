@@ -15,7 +15,7 @@ from django.db.models import F, Q, Sum
 
 from evaluation.benchmarks.selectors import RESULTS
 from evaluation.coverage.gaps import share
-from evaluation.coverage.selectors import champion_versions
+from evaluation.coverage.selectors import champion_versions, read_samples, stamps
 from evaluation.domain.selectors import DomainPage
 from evaluation.models import Evaluation, Prediction
 from rules.models import RuleVersion
@@ -43,8 +43,8 @@ WHERE v.id = ANY(%s) AND o.{side}_wrong IS NOT NULL GROUP BY v.id
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """`n`, `wrong`: labelled requests that one of its tools answers; `cited` of `traces`: of requests that benchmarks
-    say it decides, those whose trace names it."""
+    """`approved`: samples that training would take; `n`, `wrong`: labelled requests that one of its tools answers;
+    `cited` of `traces`: of requests that benchmarks say it decides, those whose trace names it."""
 
     version: RuleVersion
     approved: int
@@ -110,27 +110,24 @@ class NextTraining:
 
 
 def rule_rows(page: DomainPage) -> list[RuleRow]:
-    """The weakest first; six queries, and one more where the traces were not read yet."""
+    """The weakest first; seven queries, and one more where traces or samples were not read yet."""
     published = RuleVersion.objects.filter(rule__published_id=F("pk"), rule__domain=page.domain)
     versions = list(published.select_related("rule").defer("text", "clauses", "tests").order_by("rule__code"))
     ids = [version.pk for version in versions]
     counts = SampleCount.objects.filter(level__in=BY_RULE, rule_version__in=ids).order_by()
-    samples: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for version, machine, human, n in counts.values_list("rule_version", "machine", "human").annotate(
-        sum=Sum("n")
-    ):
-        samples[version][machine] += n
-        if machine == Sample.Machine.READY and human == Sample.Human.APPROVED:
-            samples[version]["approved"] += n
+    written: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for version, machine, n in counts.values_list("rule_version", "machine").annotate(sum=Sum("n")):
+        written[version][machine] += n
+    approved = read_samples(stamps().samples)
     learned, cited = champion_versions(), citations(page.figures.model)
     asked = requests_of(ids, page.side)
     rows = []
     for version in versions:
-        has, (cites, traces) = samples[version.pk], cited.get(version.rule.code, (0, 0))
+        has, (cites, traces) = written[version.pk], cited.get(version.rule.code, (0, 0))
         rows.append(
             RuleRow(
                 version,
-                has["approved"],
+                approved.get(version.pk, 0),
                 has[Sample.Machine.READY],
                 has[Sample.Machine.DROPPED],
                 version.pk in learned,

@@ -1,7 +1,8 @@
 """One domain as its page, report and API show it: how much is told apart, what goes wrong where it is not, and how that
 moved.
 
-Everything is read from rollups, as counted last; the number of queries does not depend on how much there is.
+It is read from rollups, as counted last, but for answers reported wrong, which are counted at the look; the number of
+queries does not depend on how much there is.
 """
 
 from collections import defaultdict
@@ -74,10 +75,17 @@ def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | N
     return order[0] if order else None
 
 
+def domain_pages(rows: Sequence[DomainRollup]) -> list[DomainPage]:
+    """Of rows that were counted together, and so for one model; two queries."""
+    domains = [row.domain_id for row in rows]
+    asked = asked_by_group(domains, side_of(rows[0])) if rows else {}
+    most = hold_most({row.domain_id: row.score for row in rows}) if rows else {}
+    return [DomainPage(row, asked[row.domain_id], most[row.domain_id]) for row in rows]
+
+
 def domain_page(figures: DomainRollup) -> DomainPage:
     """Two queries."""
-    asked = asked_by_group(figures.domain_id, side_of(figures))
-    return DomainPage(figures, asked, hold_most(figures.domain_id, figures.score))
+    return domain_pages([figures])[0]
 
 
 def this_week(page: DomainPage, reader: Any, size: int = THIS_WEEK) -> list[Gap]:

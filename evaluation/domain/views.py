@@ -9,12 +9,13 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
 from evaluation.coverage.gaps import domain_rollups, production_misses
+from evaluation.coverage.one_count import one_count
 from evaluation.coverage.pages import gap_lines, state_parts
 from evaluation.coverage.views import acting
 from evaluation.domain import rules, selectors
 from evaluation.domain.selectors import DomainPage
 from evaluation.models import DomainRollup
-from evaluation.results.groups import groups_standing, one_definition
+from evaluation.results.groups import groups_standing
 from training.registry.selectors import standing
 
 SHOWN_MISSES = 5
@@ -22,7 +23,7 @@ SHOWN_RULES = 5
 
 
 @require_GET
-@one_definition
+@one_count
 def home(request: HttpRequest) -> HttpResponse:
     """One domain; without `?domain=` the one where the most wrong answers are expected."""
     domains, rollups = list(Domain.objects.all()), domain_rollups()
@@ -73,7 +74,7 @@ def _page_of(domain: str) -> DomainPage:
 
 
 @require_GET
-@one_definition
+@one_count
 def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
     """All published rules; as a fragment of the domain's page the weakest few."""
     page = _page_of(domain)
@@ -102,7 +103,7 @@ def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_definition
+@one_count
 def report(request: HttpRequest, domain: str) -> HttpResponse:
     """The domain on one sheet of A4, to print."""
     page = _page_of(domain)

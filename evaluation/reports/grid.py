@@ -13,9 +13,10 @@ from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import guessing, mixed_backends, model_name
 from evaluation.core.coverage import GROUPS
+from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
-from evaluation.results.groups import groups_standing, one_definition
+from evaluation.results.groups import groups_standing
 from training.models import Model, Run
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -54,7 +55,7 @@ class Section:
 
 
 @require_GET
-@one_definition
+@one_count
 def grid(request: HttpRequest) -> HttpResponse:
     """Five queries, those of the aliases and the definition of groups, however many cells there are."""
     choice = Choice.of_query(request.GET)

@@ -8,13 +8,14 @@ from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import RESULTS
 from evaluation.core.coverage import GROUPS
+from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation, GroupDefinition
-from evaluation.results.groups import groups_standing, one_definition
+from evaluation.results.groups import groups_standing
 from trace_site.paging import keyset
 
 
 @require_GET
-@one_definition
+@one_count
 def groups(request: HttpRequest) -> HttpResponse:
     """Five queries, and one more while a recount is due."""
     now = groups_standing()

@@ -5,13 +5,9 @@ with all their numbers in one transaction (`recount.py`); what is measured meanw
 a page may show any evaluations beside each other, and says by which rules and clusters they were counted.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any
 
 from django.db import connection
-from django.http import HttpRequest, HttpResponse
 
 from evaluation.coverage.selectors import Definition, definition_now
 from evaluation.models import GroupDefinition
@@ -102,28 +98,3 @@ def has_failed(job: Job | None, wanted: str) -> bool:
     """Whether a recount for these rules and clusters ended badly: it is not tried again until they change or a person
     retries it."""
     return job is not None and job.state in ENDED_BADLY and job.params.get("hash") == wanted
-
-
-View = Callable[..., HttpResponse]
-TRIES = 3
-
-
-def newest_definition() -> int | None:
-    return GroupDefinition.objects.values_list("pk", flat=True).first()
-
-
-def one_definition(view: View) -> View:
-    """A page that reads numbers in several queries, made again when another definition came into force meanwhile: the
-    one that is the newest before and after is all that the page can have seen."""
-
-    @wraps(view)
-    def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        before = newest_definition()
-        for _ in range(TRIES):
-            answer, after = view(request, *args, **kwargs), newest_definition()
-            if after == before:
-                break
-            before = after
-        return answer
-
-    return shown

@@ -19,7 +19,7 @@ from django.utils import timezone
 from catalog.core.words import text_key
 from catalog.services import retired_names
 from evaluation.benchmarks.services import K
-from evaluation.coverage.outcomes import label_of, reported
+from evaluation.coverage.outcomes import label_of, reported, still_there
 from evaluation.models import Evaluation, KeptOutAnswer
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
@@ -97,11 +97,13 @@ class KeptOutWork:
                 )
             )
         with ctx.guard():
+            still = still_there(one.request_id for one in made if one.request_id)
+            kept = [one for one in made if not one.request_id or one.request_id in still]
             KeptOutAnswer.objects.filter(model=self.model, sample__in=again).delete()
-            KeptOutAnswer.objects.bulk_create(made, ignore_conflicts=True, batch_size=500)
+            KeptOutAnswer.objects.bulk_create(kept, ignore_conflicts=True, batch_size=500)
         self.published = True
         shutil.rmtree(self.folder, ignore_errors=True)
-        result["kept_out"] = len(made)
+        result["kept_out"] = len(kept)
 
 
 def drawn_samples(model: Model) -> list[tuple[int, str]]:

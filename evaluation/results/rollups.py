@@ -19,7 +19,7 @@ from evaluation.core import confusion
 from evaluation.core.confusion import EMBEDDING, MODEL, Ground, Rank, Tallies, Tally
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL
-from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, traffic
+from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, still_there, traffic
 from evaluation.coverage.selectors import (
     DomainCoverage,
     ToolName,
@@ -270,11 +270,14 @@ def _share(found: list[Labelled], side: str) -> dict[str, int]:
 
 def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
     """Write what differs from what is stored; how many rows of each kind did. The caller holds the lock. A point of the
-    trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved
-    while it was counted: the next count comes. Samples and drafts may have: then the key is older than the numbers, and
-    they are counted again."""
+    trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved,
+    or a recorded request was erased, while it was counted: the next count comes. Samples and drafts may have moved:
+    then the key is older than the numbers, and they are counted again."""
     model = shown_model()[0]
     if not (found.now.definition == definition.hash == definition_now().hash and found.now.model == model):
+        return {}
+    requests = {pk for of, pk in found.outcomes if of == "request_id"}
+    if still_there(requests) != requests:
         return {}
     at = timezone.now()
     changed = {

@@ -17,9 +17,10 @@ from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.core.stats import Interval, bootstrap
+from evaluation.coverage.one_count import one_count
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
-from evaluation.results.groups import groups_standing, one_definition
+from evaluation.results.groups import groups_standing
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import Bar, bar_chart
@@ -32,7 +33,7 @@ FILTERS = ("only", "trace", "cited", "group", "domain", "tier", "style", "side",
 
 
 @require_GET
-@one_definition
+@one_count
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(evaluations(), pk=pk)
     filters = {name: request.GET.get(name, "") for name in FILTERS}
@@ -70,7 +71,7 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@one_definition
+@one_count
 def compare(request: HttpRequest) -> HttpResponse:
     """Model A minus model B on the queries both answered, and every query that only one of them answers right."""
     a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
@@ -124,7 +125,7 @@ def benchmark_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@one_definition
+@one_count
 def model_results(request: HttpRequest, pk: int) -> HttpResponse:
     """What stands behind a model's row: every benchmark, decoding and group, and every probe."""
     model = get_object_or_404(Model.objects.select_related("run__snapshot"), pk=pk)

@@ -18,8 +18,9 @@ from django.views.decorators.http import require_GET
 from catalog.models import Tool
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import cited_codes
+from evaluation.coverage.one_count import one_count
 from evaluation.models import BenchmarkItem, Prediction
-from evaluation.results.groups import groups_standing, one_definition
+from evaluation.results.groups import groups_standing
 from evaluation.taught.selectors import Taught, TaughtPart, rule_help, taught
 from rules.models import Rule
 from synthesis.samples.checks import trace_spans
@@ -169,7 +170,7 @@ def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
 
 
 @require_GET
-@one_definition
+@one_count
 def before_after(request: HttpRequest) -> HttpResponse:
     """Ten requests, drawn by the seed in the address, with the answers of the control and of the champion."""
     filters = {name: request.GET.get(name, "") for name in ("show", "tier", "domain", "group")}

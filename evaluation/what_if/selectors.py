@@ -9,9 +9,10 @@ value. The arithmetic is core/confusion.py; what samples cost is of synthesis/ge
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -27,6 +28,7 @@ from rules.suggestions.selectors import proposed, told_apart
 from synthesis.core.agreement import FEWEST
 from synthesis.generate.estimates import Estimate, Figure, Reading, estimate_new, estimate_reading
 from synthesis.models import LoopSettings
+from trace_site.lib.errors import TraceError
 from trace_site.paging import Page, number_of, numbers_of
 
 SIZE = 25  # gaps of a page
@@ -44,11 +46,15 @@ class Choice:
 
     @classmethod
     def read(cls, domain: str, given: QueryDict) -> "Choice":
-        """From `gap=1&gap=2` or `gap=1,2`, and `rule` alike."""
+        """From `gap=1&gap=2` or `gap=1,2`, and `rule` alike. Raises `bad_input` for too many."""
 
         def picked(name: str) -> tuple[int, ...]:
             texts = (part.strip() for text in given.getlist(name) for part in text.split(","))
-            return tuple(dict.fromkeys(numbers_of(texts)))[:MOST]
+            ids = tuple(dict.fromkeys(numbers_of(texts)))
+            if len(ids) > MOST:
+                message = f"{len(ids)} are picked at once; at most {MOST} can be."
+                raise TraceError(message, code="bad_input", where=name, hint="Pick fewer of them.")
+            return ids
 
         return cls(domain, picked("gap"), picked("rule"))
 
@@ -76,12 +82,14 @@ class Draft(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Pick:
     """`pairs` that would be told apart; `misses`: wrong answers there, None where nobody measured; `measured` of the
-    `tools` with such a pair, on `n` labelled requests, `wrong` of them there."""
+    `tools` with such a pair, by `n` labelled requests, `wrong` of them there."""
 
     gap: ClusterRollup
     draft: Draft | None
     pairs: int
     terms: Sequence[Term]
+    tools: frozenset[int]
+    n: int
 
     @property
     def misses(self) -> Bounds | None:
@@ -90,10 +98,6 @@ class Pick:
     @property
     def measured(self) -> int:
         return sum(term.n > 0 for term in self.terms)
-
-    @property
-    def n(self) -> int:
-        return sum(term.n for term in self.terms)
 
     @property
     def wrong(self) -> int:
@@ -135,36 +139,40 @@ def _suggested(rows: QuerySet[RuleSuggestion]) -> list[RuleSuggestion]:
 def _drafts(found: Sequence[RuleSuggestion], gaps_by_id: Mapping[int, ClusterRollup]) -> list[Draft]:
     """Those in one of these gaps; two queries."""
     apart = told_apart(found)
-    homes = gaps_by_id.keys() & {row.target.cluster_id for row in found}
+    home = {tool: pk for pk, gap in gaps_by_id.items() for tool in gap.cluster.tool_ids}
+    homes = {home[row.target_id] for row in found if row.target_id in home}
     edges = {
         pk: frozenset(pair_of(a, b) for a, b, *_ in stored)
         for pk, stored in Cluster.objects.filter(pk__in=homes).values_list("pk", "edges")
     }
     # no published rule holds a pair of a suggestion that is still proposed, so each is an open one
     return [
-        Draft(row, gaps_by_id[home], apart[row.pk] & edges[home])
+        Draft(row, gaps_by_id[home[row.target_id]], apart[row.pk] & edges[home[row.target_id]])
         for row in found
-        if (home := row.target.cluster_id) in edges
+        if row.target_id in home
     ]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What tools were asked. `wrong`: {(tool, pair): wrong answers at this open pair of it}."""
+    """What tools were asked. `wrong`: {(tool, pair): wrong answers at this open pair of it}; `golds`: the right tools
+    of each request that one of them answers."""
 
     tools: dict[int, ToolRollup]
     wrong: Counter[tuple[int, Pair]]
-    side: str
+    golds: list[list[int]]
 
     @classmethod
     def of(cls, tools: Collection[int], side: str) -> "Asked":
-        """Two queries."""
+        """Three queries."""
         names = (f"{side}_tool", f"{side}_chose")
         rows = LabelledOutcome.objects.filter(**{f"{side}_at": UNCOVERED, f"{side}_tool__in": list(tools)})
         found: Counter[tuple[int, Pair]] = Counter()
         for tool, chosen, many in rows.order_by().values_list(*names).annotate(many=Count("pk")):
             found[tool, pair_of(tool, chosen)] += many
-        return cls({row.pk: row for row in ToolRollup.objects.filter(pk__in=list(tools))}, found, side)
+        asked = LabelledOutcome.objects.filter(gold__overlap=list(tools), **{f"{side}_wrong__isnull": False})
+        golds = list(asked.order_by().values_list("gold", flat=True)) if tools else []
+        return cls({row.pk: row for row in ToolRollup.objects.filter(pk__in=list(tools))}, found, golds)
 
     def terms(self, whole: Collection[int], pairs: Collection[Pair] = ()) -> list[Term]:
         """Of tools at all their open pairs (`whole`), and of the others at these."""
@@ -179,10 +187,14 @@ class Asked:
         }
         return gap_terms(every, tallies, {tool: row.traffic for tool, row in self.tools.items()})
 
-    def labelled(self) -> int:
-        """Labelled requests of these tools, each counted once; one query."""
-        asked = {f"{self.side}_wrong__isnull": False}
-        return LabelledOutcome.objects.filter(gold__overlap=list(self.tools), **asked).count()
+    def pick(self, gap: ClusterRollup, draft: Draft | None = None) -> Pick:
+        """A gap at all its open pairs, or one of its drafts."""
+        if draft is None:
+            tools, terms, pairs = frozenset(gap.open_tools), self.terms(gap.open_tools), gap.uncovered
+        else:
+            tools, terms = frozenset(chain.from_iterable(draft.pairs)), self.terms((), draft.pairs)
+            pairs = len(draft.pairs)
+        return Pick(gap, draft, pairs, terms, tools, sum(not tools.isdisjoint(gold) for gold in self.golds))
 
 
 # A choice, and what it comes to.
@@ -235,21 +247,21 @@ class Plan:
 def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
     """A constant number of queries."""
     wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
-    homes = {row.target.cluster_id for row in wanted}
-    around = {row.pk: row for row in gaps(choice.domain).filter(pk__in={*choice.gaps, *homes})}
+    holding = Q(cluster__tool_ids__overlap=[row.target_id for row in wanted])
+    around = {row.pk: row for row in gaps(choice.domain).filter(Q(pk__in=choice.gaps) | holding)}
     picked = {pk: row for pk, row in around.items() if pk in choice.gaps}
     drafts = _drafts(wanted, around)
     whole = {tool for row in picked.values() for tool in row.open_tools}
     pairs = {pair for draft in drafts for pair in draft.pairs}
     asked = Asked.of(whole | {tool for pair in pairs for tool in pair}, side_of(counted))
     picks = [
-        *(Pick(row, None, row.uncovered, asked.terms(row.open_tools)) for row in picked.values()),
-        *(Pick(draft.gap, draft, len(draft.pairs), asked.terms((), draft.pairs)) for draft in drafts),
+        *(asked.pick(row) for row in picked.values()),
+        *(asked.pick(draft.gap, draft) for draft in drafts),
     ]
     alone = {pair for draft in drafts if draft.gap.pk not in picked for pair in draft.pairs}
     terms = asked.terms(whole, alone)
     found = what_if(len(picks), terms, Tally(n=counted.covered_n, covered=counted.covered_wrong))
-    labelled = asked.labelled()
+    labelled = len(asked.golds)  # each once
     # a suggestion is a rule; a cluster takes one more where suggestions leave some of its pairs open
     said = {pk: {pair for draft in drafts if draft.gap.pk == pk for pair in draft.pairs} for pk in picked}
     rest = sum(row.uncovered > len(said[pk]) for pk, row in picked.items())

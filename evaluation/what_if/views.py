@@ -18,6 +18,7 @@ from catalog.lookalikes import cluster_assign
 from catalog.models import Cluster, Clustering, Domain
 from catalog.selectors import tools_by_id
 from evaluation.coverage.gaps import side_of
+from evaluation.coverage.one_count import one_count
 from evaluation.coverage.pages import STATES, model_words, requests_url, write_url
 from evaluation.coverage.views import AssignForm, acting
 from evaluation.models import ClusterRollup
@@ -45,6 +46,7 @@ SHOWN_TOOLS = 3
 
 
 @require_GET
+@one_count
 def what_if(request: HttpRequest) -> HttpResponse:
     domains = list(Domain.objects.all())
     if not domains:
@@ -74,7 +76,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
 def _linked(domain: str, pick: Pick) -> tuple[Pick, str, str]:
     """With the addresses of the editor and of the labelled requests."""
     writing = write_url(domain, pick.gap.open_tools)
-    return pick, writing, requests_url(domain, cluster=pick.gap.pk)
+    return pick, writing, requests_url(domain, tool=sorted(pick.tools))
 
 
 def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
             "more": len(row.open_tools) - SHOWN_TOOLS,
             "drafts": [
                 (
-                    Pick(row, draft, len(draft.pairs), asked.terms((), draft.pairs)),
+                    asked.pick(row, draft),
                     [tools[pk] for pk in draft.row.tool_ids if pk in tools],
                 )
                 for draft in of_gap[row.pk][:SHOWN_DRAFTS]
@@ -130,6 +132,7 @@ def _plan(request: HttpRequest) -> Plan:
 
 
 @require_GET
+@one_count
 def what_if_csv(request: HttpRequest) -> HttpResponse:
     """A row for each pick, then one for each figure of all."""
     plan = _plan(request)

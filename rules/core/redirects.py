@@ -73,7 +73,7 @@ class Described:
     @cached_property
     def vendor(self) -> str:
         """The first word of the API's name: `AdyenPayoutV68` -> adyen."""
-        return name_words(self.family)[0]
+        return next(iter(name_words(self.family)), self.family)
 
     @cached_property
     def sentences(self) -> tuple[Span, ...]:
@@ -101,7 +101,7 @@ class Described:
     def operation(self) -> tuple[str, ...]:
         """The concepts of the endpoint; of a method with a path (`post-payments-id`) those of the path, without its
         parameters."""
-        head, *parts = [part for part in re.split(r"[-/]", self.endpoint) if part]
+        head, *parts = [part for part in re.split(r"[-/]", self.endpoint) if part] or [self.endpoint]
         if head.upper() in METHODS and parts:
             parts = [part for part in parts if not PARAMETER.search(part)]
         else:

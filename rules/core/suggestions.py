@@ -493,7 +493,7 @@ class Suggester:
                 newest, *older = newest_first(names)
                 for place, name in enumerate(older[:MOST]):
                     yield self._twin(newest, name, 0.4 - 0.01 * place, split_name(name)[0])
-        inside: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+        inside: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
         for tool in self.tools.values():
             if not tool.deprecated and self.book.is_newest(tool):
                 root, number = _versioned(tool.endpoint)
@@ -583,7 +583,7 @@ class Suggester:
             frozenset((one.target, name)): n for n, one in enumerate(found) for name in one.confusables
         }
         joined: defaultdict[int, list[Failure]] = defaultdict(list)
-        alone: defaultdict[str, list[Failure]] = defaultdict(list)
+        alone: defaultdict[frozenset[str], list[Failure]] = defaultdict(list)
         for failure in self.failures:
             pair = frozenset((failure.wanted, failure.chosen))
             if len(pair) < 2 or pair in without or not pair <= self.tools.keys() or not failure.queries:
@@ -591,20 +591,27 @@ class Suggester:
             if pair in holding:
                 joined[holding[pair]].append(failure)
             else:
-                alone[failure.wanted].append(failure)
+                alone[pair].append(failure)
         for number, one in enumerate(found):
             if failures := joined[number]:
                 why = f"{one.why} {_times(failures)} went wrong between them."
                 score = round(min(1.0, one.score + 0.3), 3)
                 one = replace(one, failures=tuple(failures), score=score, why=why)
             yield one
+        wanted: defaultdict[str, list[list[Failure]]] = defaultdict(
+            list
+        )  # both ways of a pair at the more frequent
         for missed in alone.values():
-            most = sorted(missed, key=lambda failure: (-len(failure.queries), failure.chosen))[:MOST]
-            count = sum(len(failure.queries) for failure in most)
+            ways = sorted(missed, key=lambda failure: (-len(failure.queries), failure.wanted))
+            wanted[ways[0].wanted].append(ways)
+        for pairs in wanted.values():
+            most = sorted(pairs, key=lambda ways: (-len(ways[0].queries), ways[0].chosen))[:MOST]
+            failures = [failure for ways in most for failure in ways]
+            count = sum(len(failure.queries) for failure in failures)
             score = round(min(0.95, 0.5 + 0.08 * count), 3)
-            why = f"{_times(most)} went wrong: the model chose another tool."
-            leads = [self._missed(failure, score, why) for failure in most]
-            yield replace(self._suggestion(leads), failures=tuple(most))
+            why = f"{_times(failures)} went wrong: the model chose another tool."
+            leads = [self._missed(ways[0], score, why) for ways in most]
+            yield replace(self._suggestion(leads), failures=tuple(failures))
 
     def _missed(self, failure: Failure, score: float, why: str) -> _Lead:
         wanted, chosen = self.tools[failure.wanted], self.tools[failure.chosen]
@@ -641,12 +648,12 @@ def _product(tool: Described) -> str:
     return " ".join(name_words(tool.family))
 
 
-def _versioned(endpoint: str) -> tuple[str, int]:
-    """`update-goal-v1.1` -> ("update-goal", 11); no version counts as the first."""
+def _versioned(endpoint: str) -> tuple[str, tuple[int, int]]:
+    """`update-goal-v1.1` -> ("update-goal", (1, 1)); no version counts as the first."""
     found = re.search(r"[-_.]?[vV](\d+)(?:[-_.](\d+))?$", endpoint)
     if not found:
-        return endpoint, 10
-    return endpoint[: found.start()], int(found[1]) * 10 + int(found[2] or 0)
+        return endpoint, (1, 0)
+    return endpoint[: found.start()], (int(found[1]), int(found[2] or 0))
 
 
 @dataclass(frozen=True, slots=True)

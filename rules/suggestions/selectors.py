@@ -68,7 +68,7 @@ class Suggested:
         return self.row.score >= STRONG
 
 
-def covered_pairs(names: Mapping[int, str]) -> set[frozenset[str]]:
+def held_pairs(names: Mapping[int, str]) -> set[frozenset[str]]:
     """The pairs of these tools that one published rule holds, by name."""
     published = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by()
     found: set[frozenset[str]] = set()
@@ -150,6 +150,9 @@ def quotes(row: RuleSuggestion) -> list[dict[str, Any]]:
     for part in row.evidence:
         pieces, at = [], 0
         for start, end in part["marks"]:
+            start = max(start, at)  # marks may overlap
+            if end <= start:
+                continue
             pieces += [(part["text"][at:start], False), (part["text"][start:end], True)]
             at = end
         pieces.append((part["text"][at:], False))

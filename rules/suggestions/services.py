@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.apps import apps
@@ -20,7 +21,7 @@ from rules.changes.drafts import change_draft
 from rules.core.redirects import Described
 from rules.core.suggestions import METHOD, Evidence, Failure, Suggester, Suggestion
 from rules.models import RuleChange, RuleSuggestion
-from rules.suggestions.selectors import KIND, covered_pairs, proposed, suggested
+from rules.suggestions.selectors import KIND, held_pairs, proposed, suggested
 from trace_site.audit import models as audit_models
 from trace_site.database import generation_key
 from trace_site.jobs import Job, JobContext, enqueue
@@ -83,23 +84,23 @@ def suggestions_start(
 
 
 def run_suggestions(ctx: JobContext) -> dict[str, Any]:
-    """The job's handler body. Returns {"domains": {slug: counts}, "generation", "fingerprints", "worded"}."""
+    """The job's handler body. Returns {"domains": {slug: counts}, "read_from", "fingerprints", "worded"}."""
     chosen = ctx.params.get("domain", "")
-    before = _last_fingerprints(ctx.job)
-    moved = read_from()
+    last = _last_result(ctx.job)
+    before = last.get("fingerprints", {})
+    moved = last.get("read_from") if chosen else read_from()  # of all domains
     domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
     counts: dict[str, dict[str, int]] = {}
     prints: dict[str, str] = dict(before)
     for domain in domains.filter(pk=chosen) if chosen else domains:
         counts[domain.pk], prints[domain.pk] = _refresh(ctx, domain, before.get(domain.pk, ""))
-    worded = _reword(ctx, list(counts)) if ctx.params.get("writer") == "llm" else {}
-    return {"domains": counts, "fingerprints": prints, "generation": moved, "worded": worded}
+    worded = _reword(ctx, list(counts)) if counts and ctx.params.get("writer") == "llm" else {}
+    return {"domains": counts, "fingerprints": prints, "read_from": moved, "worded": worded}
 
 
-def _last_fingerprints(job: Job) -> dict[str, str]:
+def _last_result(job: Job) -> dict[str, Any]:
     last = Job.objects.filter(kind=KIND, state=Job.State.DONE).exclude(pk=job.pk).order_by("-pk").first()
-    found: dict[str, str] = (last.result or {}).get("fingerprints", {}) if last else {}
-    return found
+    return (last.result or {}) if last else {}
 
 
 def _refresh(ctx: JobContext, domain: Domain, fingerprint: str) -> tuple[dict[str, int], str]:
@@ -109,10 +110,10 @@ def _refresh(ctx: JobContext, domain: Domain, fingerprint: str) -> tuple[dict[st
     said = {name: content_hash([name, description, old]) for _, name, description, old in rows}
     near = _neighbours(names)
     failures = failing_requests(domain.pk)
-    back = _forgive(domain, said)
+    back = _forgive(domain, said, names)
     dismissed = RuleSuggestion.objects.filter(domain=domain).exclude(dismissed_reason="")
     without = {pair for row in dismissed for pair in _pairs(row.content)}
-    without |= covered_pairs(names)
+    without |= held_pairs(names)
     found_from = content_hash(
         [
             METHOD,
@@ -186,18 +187,15 @@ def _texts(tools: Iterable[str], said: Mapping[str, str]) -> str:
 
 
 @transaction.atomic
-def _forgive(domain: Domain, said: Mapping[str, str]) -> int:
-    """Forget the dismissals whose tools say something else by now; returns how many."""
+def _forgive(domain: Domain, said: Mapping[str, str], names: Mapping[int, str]) -> int:
+    """Forget the dismissals whose tools say something else by now; returns how many. A tool that is in use no more says
+    nothing."""
     rows = RuleSuggestion.objects.filter(domain=domain).exclude(dismissed_reason="")
-    changed = [row for row in rows if row.texts != _texts(_tools(row), said)]
+    changed = [row for row in rows if row.texts != _texts([names.get(pk, "") for pk in row.tool_ids], said)]
     RuleSuggestion.objects.filter(pk__in=[row.pk for row in changed]).delete()
     told = [(row, {"reason": row.dismissed_reason}) for row in changed]
     audit_models.record_all(actor=None, action="suggestion.dismissal_ended", objects=told)
     return len(changed)
-
-
-def _tools(row: RuleSuggestion) -> list[str]:
-    return [row.content["target"], *row.content["confusables"]]
 
 
 def _row(
@@ -231,9 +229,11 @@ def _quoted(tool: Described, part: Evidence) -> dict[str, Any]:
 
 
 def _store(domain: Domain, fresh: Mapping[str, RuleSuggestion]) -> dict[str, int]:
-    """Write what differs. What a language model worded stays while the texts that it read are the same."""
-    kept = {row.key: row for row in RuleSuggestion.objects.filter(domain=domain, dismissed_reason="")}
-    new = [row for key, row in fresh.items() if key not in kept]
+    """Write what differs. What a language model worded stays while the texts that it read are the same; what somebody
+    dismissed meanwhile stays dismissed."""
+    stored = {row.key: row for row in RuleSuggestion.objects.filter(domain=domain)}
+    kept = {key: row for key, row in stored.items() if not row.dismissed_reason}
+    new = [row for key, row in fresh.items() if key not in stored]
     gone = [row.pk for key, row in kept.items() if key not in fresh]
     changed = []
     for key in fresh.keys() & kept.keys():
@@ -244,7 +244,7 @@ def _store(domain: Domain, fresh: Mapping[str, RuleSuggestion]) -> dict[str, int
             row.pk, row.found_at = old.pk, old.found_at
             changed.append(row)
     RuleSuggestion.objects.filter(pk__in=gone).delete()
-    RuleSuggestion.objects.bulk_create(new, batch_size=500)
+    RuleSuggestion.objects.bulk_create(new, batch_size=500, ignore_conflicts=True)  # another run may be at it
     RuleSuggestion.objects.bulk_update(changed, COMPUTED, batch_size=500)
     return {"new": len(new), "changed": len(changed), "gone": len(gone)}
 
@@ -319,11 +319,20 @@ def suggestion_restore(*, suggestion: RuleSuggestion, actor: Any) -> None:
         audit_models.record(actor=actor, action="suggestion.restored", obj=row)
 
 
-def read_from() -> str:
+def read_from() -> list[Any]:
     """What suggestions are found from, as it stands: another value makes a look due."""
+    return [generation_key("catalog", "rules"), _failing_now()]
+
+
+def _failing_now() -> str:
     domains = Domain.objects.order_by("pk").values_list("pk", flat=True)
-    failures = [asdict(one) for slug in domains for one in failing_requests(slug)]
-    return content_hash([generation_key("catalog", "rules"), failures])
+    return content_hash([asdict(one) for slug in domains for one in failing_requests(slug)])
+
+
+@lru_cache(maxsize=1)
+def _failing_lately(rest: int) -> str:
+    """Read once a rest: it goes through all that was measured."""
+    return _failing_now()
 
 
 def sweep() -> None:
@@ -332,5 +341,10 @@ def sweep() -> None:
     last = Job.objects.filter(kind=KIND).order_by("-pk").first()
     if last is None or last.state != Job.State.DONE or last.finished_at is None:
         return
-    if timezone.now() - last.finished_at > REST and read_from() != (last.result or {}).get("generation"):
+    now = timezone.now()
+    if now - last.finished_at <= REST:
+        return
+    known, failing = (last.result or {}).get("read_from") or ("", "")
+    rest = int(now.timestamp() // REST.total_seconds())
+    if known != generation_key("catalog", "rules") or failing != _failing_lately(rest):
         suggestions_start()

@@ -173,7 +173,7 @@ def _mistake(
     named = {name for _, _, name in NameFinder(cached_book().tools.states).find(said.text)}
     problems = content_problems(said, CatalogNames(name for _, name in said.names()), domain=row.domain_id)
     code = ""
-    if not set(_named(row)) & held or row.content["target"] not in held:
+    if said.target != row.content["target"]:
         code = "other_tools"
     elif not named <= held:
         code = "outside_set"

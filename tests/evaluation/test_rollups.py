@@ -288,7 +288,6 @@ def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
     assert gaps.confusion_by_group(row)["all"].ours is None
     (gap,) = gaps.clusters("hr")
     assert (gap.rank, gap.score, gap.measured) == (1, None, 0) and gap.expected_rules > 0
-    assert gaps.tool_confusion(gap.open_tools) == {}
 
 
 def test_without_a_model_the_embedding_answers(world):
@@ -376,7 +375,7 @@ def test_every_number_opens_exactly_its_list(world):
             listed = gaps.outcomes(cluster=row.pk, wrong="model", at=at).count()
             assert listed == getattr(row, f"wrong_{at}")
     for tool in ToolRollup.objects.all():
-        assert gaps.outcomes(tool=tool.pk).count() == tool.n
+        assert gaps.outcomes(tools=[tool.pk]).count() == tool.n
 
 
 def test_pairs_say_right_tool_chosen_tool_and_share(world):
@@ -447,7 +446,6 @@ def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
             gaps.domain_rollups()
             gaps.trend("hr")
             shown = gaps.clusters("hr", size=25)
-            gaps.tool_confusion([tool for row in shown for tool in row.open_tools])
             gaps.pair_confusion(gaps.outcomes(domain="hr"))
             gaps.shown_outcomes(list(gaps.outcomes(domain="hr")), reader)
             gaps.production_misses("hr", reader)

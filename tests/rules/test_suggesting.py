@@ -175,6 +175,7 @@ def test_failing_requests_come_from_the_app_that_knows_them(tools, monkeypatch):
 def test_the_sweep_looks_again_only_after_a_change_and_where_somebody_has_looked(
     tools, django_capture_on_commit_callbacks
 ):
+    services._failing_lately.cache_clear()
     services.sweep()
     assert not Job.objects.filter(kind="suggestions").exists()
     look()

@@ -23,7 +23,7 @@ from trace_site.access import SAFE
 from trace_site.audit_context import identify
 from trace_site.database import frozen_error
 from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
-from trace_site.paging import SIZE, keyset
+from trace_site.paging import SIZE, keyset, number_of
 from trace_site.rest import idempotency
 from trace_site.rest.schema import InputSerializer, StrictJSONParser
 from trace_site.rest.throttles import ByAddress, ByToken
@@ -120,12 +120,7 @@ def keyset_response(
 ) -> Response:
     """{"results": [...], "next": key or null}, by ?after=&limit=, in the order of the unique column `by`."""
     after, limit = request.query_params.get("after", ""), page_limit(request)
-    unread = TraceError(
-        f"{after[:40]!r} is no key of a page.",
-        code="bad_input",
-        where="after",
-        hint="Send what the page before gave as `next`.",
-    )
+    unread = _no_key(after)
     if "\0" in after or (after and by == "pk" and not (after.isascii() and after.isdecimal())):
         raise unread
     try:
@@ -134,6 +129,23 @@ def keyset_response(
         raise unread from error
     rows = serializer_class(page.rows, many=True, context={"request": request}).data
     return Response({"results": rows, "next": page.next_key})
+
+
+def _no_key(after: str) -> TraceError:
+    return TraceError(
+        f"{after[:40]!r} is no key of a page.",
+        code="bad_input",
+        where="after",
+        hint="Send what the page before gave as `next`.",
+    )
+
+
+def number_key(request: Request) -> int:
+    """The place that ?after= names, of a list in the order of an integer; 0 without. Raises `bad_input`."""
+    after = request.query_params.get("after", "")
+    if after and not number_of(after, 9):
+        raise _no_key(after)
+    return number_of(after, 9)
 
 
 def page_limit(request: Request) -> int:
