@@ -164,6 +164,15 @@ def test_dismissal_needs_a_reason(client_as, clusters):
     assert response.status_code == 422 and Cluster.objects.get(pk=clusters[1].pk).dismissed_at is None
 
 
+def test_an_older_cluster_is_neither_dismissed_nor_brought_back(client_as, clusters):
+    client, path = client_as("expert"), f"/clusters/{clusters[1].pk}/"
+    Clustering.objects.create(domain=clusters[0].clustering.domain, version=2, algorithm="test")
+    for what in ("dismiss", "restore"):
+        said = client.post(f"{path}{what}/", {"reason": "The descriptions say it.", "back": "/"}, follow=True)
+        assert "belongs to an older clustering" in said.content.decode()
+        assert Cluster.objects.get(pk=clusters[1].pk).dismissed_at is None
+
+
 def test_readers_dismiss_nothing(client_as, clusters):
     response = client_as("reviewer").post(f"/clusters/{clusters[1].pk}/dismiss/", {"reason": "no"})
     assert response.status_code == 403 and Cluster.objects.get(pk=clusters[1].pk).dismissed_at is None

@@ -16,7 +16,8 @@ from catalog.lookalikes import _store_clustering, cluster_assign
 from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.core.coverage import STATES
 from evaluation.coverage import gaps
-from evaluation.models import Benchmark, Evaluation, RetrievalRequest
+from evaluation.domain import views
+from evaluation.models import Benchmark, DomainRollup, Evaluation, RetrievalRequest
 from tests.factories import (
     count_rollups,
     make_cluster,
@@ -121,6 +122,45 @@ def test_every_number_of_a_gap_opens_exactly_its_requests(client_as, champion, c
     for line in client.get("/").context["gaps"]:
         assert client.get(line["asked_url"]).context["total"] == line["row"].n
         assert client.get(line["wrong_url"]).context["total"] == line["row"].wrong_uncovered == 1
+
+
+def test_numbers_of_pairs_open_exactly_their_pairs(client_as, champion, clusters, tools):
+    make_rule(
+        tools["C"], tools["D"], code="NAMES_ONLY", text=f"{tools['C'].name} and {tools['D'].name} exist."
+    )
+    make_rule(tools["F"], make_tool("Far/Away"), code="FAR")
+    count_rollups()
+    client = client_as("product_manager")
+    figures = client.get("/").context["figures"]
+    counted = {"all": figures.pairs, "apart": figures.covered, "named": figures.named}
+    counted |= {"open": figures.pairs - figures.covered, "outside": figures.pairs_outside}
+    assert counted == {"all": 4, "apart": 1, "named": 1, "open": 3, "outside": 1}
+    for state, many in counted.items():
+        listed = client.get(f"/coverage/hr/pairs/?state={state}")
+        assert len(listed.context["page"].rows) == listed.context["total"] == many, state
+    assert "Far/ Away" in text_of(client.get("/coverage/hr/pairs/?state=outside"))
+    assert client.get("/coverage/hr/pairs/?state=none").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query", ["rule=1", "cluster=abc", "cluster=1", "tool=abc", "group=none", "wrong=us"]
+)
+def test_a_list_of_requests_is_never_that_of_something_else(client_as, champion, query):
+    assert client_as("product_manager").get(f"/coverage/hr/requests/?{query}").status_code == 404
+
+
+def test_a_page_is_made_again_when_numbers_were_counted_meanwhile(client_as, champion, monkeypatch):
+    real, shown = views.domain_context, []
+
+    def slow(page, request):
+        shown.append(page.figures.at)
+        if len(shown) == 1:
+            count_rollups()
+        return real(page, request)
+
+    monkeypatch.setattr(views, "domain_context", slow)
+    client_as("product_manager").get("/")
+    assert len(shown) == 2 and shown[1] == DomainRollup.objects.get().at
 
 
 def test_rows_of_the_figure_open_the_requests_they_count(client_as, champion):
@@ -372,6 +412,14 @@ def test_an_older_cluster_is_given_to_nobody(clusters, user_with):
         cluster_assign(cluster=clusters[1], owner=user_with("expert"), due=None, actor=None)
 
 
+def test_who_had_a_gap_is_told_when_it_goes_to_somebody_else(clusters, user_with):
+    ann, bob = user_with("expert"), user_with("admin")
+    for owner in (ann, bob):
+        cluster_assign(cluster=clusters[1], owner=owner, due=None, actor=None)
+    told = Notice.objects.filter(recipient=ann).order_by("pk").last()
+    assert told is not None and "took back the gap" in told.text
+
+
 # Misses, rules, trend, report, CSV, API.
 
 
@@ -474,6 +522,28 @@ def test_gaps_are_read_page_by_page_over_the_api(client_as, champion):
         found += [row["rank"] for row in page["results"]]
         after = page["next"]
     assert found == [1, 2, 3]
+    wrong = client.get("/api/v1/coverage/hr/gaps?after=abc")
+    assert wrong.status_code == 400 and "is no key of a page" in wrong.json()["message"]
+
+
+def test_domains_are_read_page_by_page_over_the_api_with_as_many_queries_for_more(
+    client_as, champion, django_assert_num_queries
+):
+    client, found, after = client_as("expert"), [], ""
+    with CaptureQueriesContext(connection) as asked:
+        client.get("/api/v1/coverage")
+    for slug in ("aa", "bb", "cc"):
+        other = make_tool(f"{slug}/Tool", domain=Domain.objects.create(slug=slug, title=slug))
+        make_cluster(other, make_tool(f"{slug}/Other", domain=other.domain))
+    count_rollups()
+    with django_assert_num_queries(len(asked)):
+        client.get("/api/v1/coverage")
+    while after is not None:
+        page = client.get(f"/api/v1/coverage?limit=2&after={after}").json()
+        found.append([row["domain"] for row in page["results"]])
+        after = page["next"]
+    assert found == [["aa", "bb"], ["cc", "hr"]]
+    assert client.get("/api/v1/coverage?limit=abc").status_code == 400
 
 
 def test_the_start_page_shows_the_domain_with_the_most_wrong_answers_expected(client_as, champion):

@@ -115,3 +115,12 @@ def test_after_edits_the_clusters_are_those_of_a_fresh_start_and_other_domains_k
         NeighbourList.objects.all().delete()  # everything is found anew
         assert not any(domain["new"] for domain in refresh().values())
         assert newest_clusters() == brought_up
+
+
+def test_an_api_whose_versions_lie_in_two_domains_is_clustered_in_both(refreshed):
+    law = make_domain("law")
+    for word in ("aab", "aba", "abb"):
+        make_tool(f"PayV1/{word}"), make_tool(f"PayV2/{word}", domain=law)
+    lookalikes.neighbours_update()
+    found = lookalikes.clusters_update()
+    assert found["hr"]["tools"] == found["law"]["tools"] == 3

@@ -27,7 +27,8 @@ from evaluation.models import (
     RetrievalRequest,
     ToolRollup,
 )
-from evaluation.results import recount, rollups, tasks
+from evaluation.results import groups, recount, rollups, tasks
+from evaluation.results.kept_out import KeptOutWork
 from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
 from rules.models import Rule
 from synthesis.models import Sample, SnapshotSample
@@ -499,7 +500,7 @@ def asked_engine(monkeypatch, tmp_path):
     monkeypatch.delenv("FAKE_ENGINE", raising=False)
 
 
-def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, owner, tmp_path):
+def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, owner, tmp_path, monkeypatch):
     import numpy as np
 
     from evaluation.loop.services import ask_champion
@@ -521,6 +522,16 @@ def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, o
         **told, key=uuid4(), query="Book a day", tools=[names[0]], expected=[names[2]]
     )
     RetrievalRequest.objects.create(**told, key=uuid4(), query="", tools=[names[0]], expected=[names[2]])
+    erased = RetrievalRequest.objects.create(
+        **told, key=uuid4(), query="Book a week", tools=[names[0]], expected=[names[2]]
+    )
+    real = KeptOutWork.publish
+
+    def erased_meanwhile(*args):
+        RetrievalRequest.objects.filter(pk=erased.pk).delete()
+        real(*args)
+
+    monkeypatch.setattr(KeptOutWork, "publish", erased_meanwhile)
     crown(model)
     assert (ask_champion(), ask_champion()) == (1, 0)
     job = jobs.run(Job.objects.get(kind="rule_tests").pk)
@@ -541,4 +552,17 @@ def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, o
     Sample.objects.filter(pk=edited.pk).update(query="my GetPaystub of July", human="approved")
     count_again()
     assert DomainRollup.objects.get().sources["sample"]["n"] == 1
+    assert_equal_to_recomputed()
+
+
+def test_a_request_that_is_erased_while_rollups_are_counted_fails_nothing(world):
+    count_again()
+    before = list(DomainRollup.objects.order_by("pk").values())
+    found = rollups.count()
+    request = LabelledOutcome.objects.filter(source="production").values_list("request", flat=True).first()
+    RetrievalRequest.objects.filter(pk=request).delete()
+    with transaction.atomic():
+        assert rollups.store(found, groups.in_force()) == {}
+    assert list(DomainRollup.objects.order_by("pk").values()) == before
+    count_again()
     assert_equal_to_recomputed()

@@ -134,6 +134,19 @@ def test_a_picked_suggestion_counts_only_the_pairs_it_tells_apart(world):
     assert plan.rules == 1 and plan.samples == 12
 
 
+def test_numbers_of_a_pick_open_exactly_their_requests(world, client_as):
+    client = client_as("product_manager")
+    page = client.get(f"{PAGE}?domain=hr&gap={world.wide.pk}&rule={world.one.pk}")
+    assert [pick.n for pick, *_ in page.context["picks"]] == [13, 7]
+    for pick, _, asked_url in page.context["picks"]:
+        assert client.get(asked_url).context["total"] == pick.n
+
+
+def test_more_than_a_hundred_picks_are_refused_and_said(world, client_as):
+    page = client_as("product_manager").get(f"{PAGE}?domain=hr&gap={','.join(map(str, range(1, 102)))}")
+    assert page.status_code == 400 and "at most 100" in page.content.decode()
+
+
 def test_a_draft_that_only_names_tells_nothing_apart(world, client_as):
     named = suggest(world.c, world.d, text=f"{world.c.name} and {world.d.name} exist.")
     assert world.plan(rules=[named]).pairs == 0

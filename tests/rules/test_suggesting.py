@@ -1,6 +1,7 @@
 """Suggestions in step with the catalog: what a run writes, what rules cover, what people dismiss, pages and API."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
@@ -8,9 +9,9 @@ from django.core.management import call_command
 from catalog.models import NeighbourList, Tool
 from rules.models import ChangeRequest, RuleChange, RuleSuggestion, RuleVersion
 from rules.suggestions import services
-from rules.suggestions.selectors import SuggestionFilter, proposed, suggestion_list
+from rules.suggestions.selectors import SuggestionFilter, proposed, quotes, suggestion_list
 from rules.suggestions.services import suggestion_dismiss, suggestion_restore, suggestions_start
-from tests.factories import make_rule, make_tool
+from tests.factories import make_domain, make_rule, make_tool
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job, run
 from trace_site.lib.errors import TraceError
@@ -170,6 +171,50 @@ def test_failing_requests_come_from_the_app_that_knows_them(tools, monkeypatch):
     row = RuleSuggestion.objects.get(kind="condition")
     assert row.failures == [{"query": "pay me back", "wanted": missed[0][1], "chosen": missed[0][2]}]
     assert row.content["tests"] == []
+
+
+def test_a_suggestion_that_is_dismissed_while_a_run_computes_stays_dismissed(tools, monkeypatch):
+    look()
+    row = RuleSuggestion.objects.get(kind="condition")
+    make_tool("PayV3/readSlip")
+    real = services._store
+
+    def dismissed_meanwhile(*args):
+        suggestion_dismiss(suggestion=row, reason="everybody knows", actor=None)
+        return real(*args)
+
+    monkeypatch.setattr(services, "_store", dismissed_meanwhile)
+    look()
+    row.refresh_from_db()
+    assert row.dismissed_reason and "BankV1/createRefund" not in targets()
+
+
+def test_a_dismissal_holds_on_when_a_model_has_worded_the_rule(tools):
+    tools["third"] = make_tool("PayV3/readSlip", description="Read a payslip.")
+    look()
+    row = RuleSuggestion.objects.get(kind="twin")
+    assert len(row.content["confusables"]) == 2
+    row.content["confusables"].reverse()
+    row.writer = "llm"
+    row.save()
+    suggestion_dismiss(suggestion=row, reason="everybody knows", actor=None)
+    assert look()["domains"]["hr"]["back"] == 0 and RuleSuggestion.objects.get(pk=row.pk).dismissed_reason
+
+
+def test_a_look_at_one_domain_leaves_the_changes_of_others_to_the_sweep(tools, monkeypatch):
+    services._failing_lately.cache_clear()
+    monkeypatch.setattr(services, "REST", timedelta(microseconds=1))
+    other = make_tool("Law/read", domain=make_domain("law"))
+    look()
+    make_tool("LawV2/read", domain=other.domain)
+    look(domain="hr")
+    services.sweep()
+    assert Job.objects.filter(kind="suggestions", state="queued").count() == 1
+
+
+def test_marks_that_overlap_show_no_word_twice(tools):
+    row = RuleSuggestion(evidence=[{"tool": "A/b", "text": "void it instead.", "marks": [[0, 15], [8, 15]]}])
+    assert quotes(row)[0]["parts"] == [("void it instead", True), (".", False)]
 
 
 def test_the_sweep_looks_again_only_after_a_change_and_where_somebody_has_looked(

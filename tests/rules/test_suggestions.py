@@ -95,6 +95,25 @@ def test_pairs_that_need_no_rule_are_left_out_alone():
     assert left.confusables == ("BankV1/stopPayment",)
 
 
+def test_requests_that_go_wrong_both_ways_make_one_suggestion():
+    one, other = "BankV1/createRefund", "LeaveV1/POSTPeriods"
+    failures = [Failure(other, one, ("hours",)), Failure(one, other, ("money back", "pay it back"))]
+    (new,) = [found for found in suggested(failures=failures) if found.kind == "failures"]
+    assert new.tools == (one, other) and set(new.failures) == set(failures) and "3 requests" in new.why
+
+
+@pytest.mark.parametrize("name", ["Pay/-", "Pay//", "$/get", "-/-"])
+def test_a_name_without_letters_stops_no_suggestion(name):
+    assert pairs(suggested([*BANK, Described(name, "Read it. Use Create a refund instead.")])) >= pairs(
+        suggested()
+    )
+
+
+def test_the_eleventh_minor_version_is_older_than_the_second_major_one():
+    tools = [Described(f"GoalsV1/update-goal-{version}", "Update a goal.") for version in ("v1.11", "v2")]
+    assert [one.target for one in suggested(tools)] == ["GoalsV1/update-goal-v2"]
+
+
 def test_failing_requests_join_the_suggestion_of_their_pair_or_make_one():
     failures = [
         Failure("PayrollV2/readSlip", "PayrollV1/readSlip", ("slip of May", "my slip")),
