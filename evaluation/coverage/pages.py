@@ -84,11 +84,11 @@ def requests_url(domain: str, **filters: Any) -> str:
 # which pairs a list holds, in words
 ALL_PAIRS, OUTSIDE_PAIRS = "all", "outside"
 PAIRS = {
-    ALL_PAIRS: "pairs of look-alikes",
-    "apart": "pairs of look-alikes that a rule tells apart",
-    "named": "pairs of look-alikes that a rule only names",
-    "open": "pairs of look-alikes that no rule tells apart",
-    OUTSIDE_PAIRS: "pairs that rules name and no cluster holds",
+    ALL_PAIRS: "all of clusters",
+    "apart": "told apart",
+    "named": "only named",
+    "open": "not told apart",
+    OUTSIDE_PAIRS: "named by a rule, in no cluster",
 }
 
 

@@ -350,9 +350,9 @@ def _trend_chart(points: Sequence[DomainPoint]) -> LineChart | None:
     first = points[0]
     title = "Is it getting better?"
     if len(apart) > 1:
-        title += (
-            f" Since {_day(first.at)} pairs told apart went from {apart[0][1]:.0f} % to {apart[-1][1]:.0f} %"
-        )
+        was, is_now = f"{apart[0][1]:.0f} %", f"{apart[-1][1]:.0f} %"
+        moved = f"stayed at {was}" if was == is_now else f"went from {was} to {is_now}"
+        title += f" Since {_day(first.at)} pairs told apart {moved}"
     ours = sides["first tool right"]
     if len(ours) > 1 and ours[0][1] != ours[-1][1]:
         title += f", right first tools from {ours[0][1]:.0f} % to {ours[-1][1]:.0f} %"
