@@ -121,7 +121,8 @@ def test_every_number_of_a_gap_opens_exactly_its_requests(client_as, champion, c
     client = client_as("expert")
     for line in client.get("/").context["gaps"]:
         assert client.get(line["asked_url"]).context["total"] == line["row"].n
-        assert client.get(line["wrong_url"]).context["total"] == line["row"].wrong_uncovered == 1
+        assert client.get(line["wrong_url"]).context["total"] == line["row"].wrong
+        assert client.get(line["missing_url"]).context["total"] == line["row"].wrong_uncovered == 1
 
 
 def test_numbers_of_pairs_open_exactly_their_pairs(client_as, champion, clusters, tools):

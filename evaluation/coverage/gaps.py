@@ -357,7 +357,7 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
                 row.source,
                 pk,
                 text,
-                reverse(PAGES[Source(row.source)], args=[page]) if page else "",
+                _page_of(Source(row.source), page, pk) if page else "",
                 [names[tool] for tool in row.gold if tool in names],
                 names.get(row.model_chose or 0),
                 names.get(row.embedding_chose or 0),
@@ -368,6 +368,11 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
             )
         )
     return shown
+
+
+def _page_of(source: Source, page: int, pk: int) -> str:
+    """Where the text stands; of a benchmark the page that begins with its item."""
+    return reverse(PAGES[source], args=[page]) + (f"?after={pk - 1}" if source == Source.BENCHMARK else "")
 
 
 def _texts(source: str, ids: Sequence[int | None]) -> dict[tuple[str, int], tuple[str, int]]:

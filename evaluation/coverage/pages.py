@@ -193,7 +193,8 @@ def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any
                 gap.suggestion.pk if gap.suggestion else None,
             ),
             "asked_url": requests_url(domain, cluster=gap.row.pk),
-            "wrong_url": requests_url(domain, cluster=gap.row.pk, wrong=side, at="uncovered"),
+            "wrong_url": requests_url(domain, cluster=gap.row.pk, wrong=side),
+            "missing_url": requests_url(domain, cluster=gap.row.pk, wrong=side, at="uncovered"),
         }
         for gap in gaps
     ]
@@ -205,9 +206,10 @@ def request_words(
     cluster: Cluster | None,
     tools: Sequence[Tool],
     rule: RuleVersion | None,
+    total: int,
 ) -> str:
-    """What a list of labelled requests holds."""
-    parts = ["requests that trained nothing"]
+    """What a list of so many labelled requests holds."""
+    parts = [f"request{'' if total == 1 else 's'} that trained nothing"]
     if cluster:
         parts.append(f"about the look-alikes {cluster.label}")
     if tools:
@@ -267,7 +269,6 @@ def cluster_edges(row: ClusterRow, cluster: Cluster, tools: list[Tool]) -> list[
             {
                 "left": by_id[a],
                 "right": by_id[b],
-                "cosine": cosine,
                 "weight": more[0] if more else cosine,
                 "why": why,
                 "rules": telling,

@@ -203,7 +203,7 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
         cluster=cluster.pk if cluster else 0,
         tools=[*tools] or (version.tool_ids if version else ()),
     )
-    page = keyset(found, request.GET.get("after", ""))
+    page, total = keyset(found, request.GET.get("after", "")), found.count()
     context = {
         "figures": figures,
         "domain": figures.domain,
@@ -211,8 +211,8 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
         "rows": shown_outcomes(page.rows, request.user),
         "sources": dict(LabelledOutcome.Source.choices),
         "groups": pages.GROUP_WORDS,
-        "total": found.count(),
-        "said": pages.request_words(figures, given, cluster, [*tools.values()], version),
+        "total": total,
+        "said": pages.request_words(figures, given, cluster, [*tools.values()], version, total),
         "side": side_of(figures),
         "reads": {source: may(request.user, route) for source, route in PAGES.items()},
     }

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from django.contrib.humanize.templatetags.humanize import apnumber
@@ -34,7 +35,7 @@ from evaluation.coverage.gaps import (
 from evaluation.coverage.pages import STATES, clusters_url, model_words, requests_url
 from evaluation.models import ClusterPlace, DomainPoint, DomainRollup
 from rules.models import RuleVersion
-from synthesis.core.agreement import Rate
+from synthesis.core.agreement import FEWEST, Rate
 from trace_site.lib.charts import Dot, DotChart, DotRow, LineChart, Series, line_chart
 
 THIS_WEEK = 5  # gaps that the page shows
@@ -65,6 +66,11 @@ class DomainPage:
     @property
     def who(self) -> str:
         return model_words(self.figures)
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether what goes wrong for want of a rule rests on so few requests that it should be said."""
+        return self.asked["uncovered"].n < FEWEST
 
 
 def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | None:
@@ -358,13 +364,13 @@ def _trend_chart(points: Sequence[DomainPoint]) -> LineChart | None:
         title += f", right first tools from {ours[0][1]:.0f} % to {ours[-1][1]:.0f} %"
     chart = line_chart(
         title,
-        [one for one in drawn if one.points],
+        [one for one in drawn if len(one.points) > 1],
         x_label="each step is a change of rules, clusters or model",
         y_label="per cent",
     )
     end = len(points) - 1
-    ticks = [_day(points[round(end * quarter / 4)].at) for quarter in range(5)]
-    return replace(chart, x_ticks=ticks)
+    days = [_day(points[round(end * quarter / 4)].at) for quarter in range(5)]
+    return replace(chart, x_ticks=[day if day != before else "" for before, day in pairwise(["", *days])])
 
 
 def _day(at: datetime) -> str:

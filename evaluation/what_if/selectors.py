@@ -293,14 +293,15 @@ def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, counted: DomainR
     else:
         wrong = sum(term.wrong for term in terms)
         basis = (
-            f"{wrong} of {labelled} labelled requests go wrong there with the {model_words(counted)}; "
+            f"{wrong} of {labelled} labelled requests get such a look-alike from the {model_words(counted)}; "
             f"{found.measured} of {found.tools} tools are measured, {date}"
         )
         now = _figure(found.misses, basis)
         left = Figure(None, "not measured: no labelled request concerns a pair that rules tell apart")
         gain = Figure(None, left.basis)
         if found.left is not None and found.gain is not None:
-            rate = f"{counted.covered_wrong} of {counted.covered_n} labelled requests go wrong at pairs told apart"
+            told = f"{counted.covered_wrong} of {counted.covered_n} labelled requests"
+            rate = f"{told} get a look-alike that rules tell apart"
             left = _figure(found.left, f"{rate}, {date}")
             gain = _figure(found.gain, "the first less the second")
     return [

@@ -124,7 +124,7 @@ def test_a_picked_cluster_counts_all_its_open_pairs(world):
     assert plan.found.left.value == pytest.approx(plan.found.requests * 0.1)
     assert plan.gain.value == pytest.approx(plan.found.misses.value - plan.found.left.value)
     assert plan.gain.low < plan.gain.value < plan.gain.high
-    assert "5 of 13 labelled requests go wrong there with the champion" in plan.saves[0].figure.basis
+    assert "5 of 13 labelled requests get such a look-alike from the champion" in plan.saves[0].figure.basis
 
 
 def test_a_picked_suggestion_counts_only_the_pairs_it_tells_apart(world):
@@ -186,7 +186,7 @@ def test_without_a_model_the_embedding_is_counted(db):
     make_evaluation((a, [b.name]), (a, [a.name]), (g, [g.name]), decode="embedding")
     count()
     plan = plan_of(Choice("hr", (gap.pk,)), domain_rollup("hr"))
-    assert "1 of 2 labelled requests go wrong there with the plain embedding" in plan.saves[0].figure.basis
+    assert "1 of 2 labelled requests get such a look-alike from the plain embedding" in plan.saves[0].figure.basis
 
 
 def test_a_gain_on_few_labelled_requests_says_so(world, client_as):
