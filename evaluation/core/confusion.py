@@ -5,10 +5,12 @@ and the pairs of a clustering that rules tell apart or not. Out: counts by tool,
 of a cluster, and what closing gaps would save.
 
 A wrong answer belongs to one pair: the tool it chose, and of the right tools the first that has an uncovered pair with
-it, else a covered one, else the first. A request concerns each of its right tools. The score sums over the tools with
-uncovered pairs: requests that concern the tool x the share of its labelled requests that go wrong at such a pair. What
-was never asked is not measured, which is not 0. Intervals: Wilson's for a share; for sums and differences of shares the
-distances of their ends add in squares (Zou & Donner 2008, MOVER).
+it, else a covered one, else the first. Two tools of one cluster that nothing joins but others are uncovered too where
+the right one has an uncovered pair and no rule tells the two apart: a rule for it is missing. A request concerns each of
+its right tools. The score sums over the tools with uncovered pairs: requests that concern the tool x the share of its
+labelled requests that go wrong at such a pair. What was never asked is not measured, which is not 0. Intervals:
+Wilson's for a share; for sums and differences of shares the distances of their ends add in squares (Zou & Donner 2008,
+MOVER).
 """
 
 import math
@@ -41,10 +43,12 @@ class Miss(NamedTuple):
 
 @dataclass(frozen=True)
 class Ground:
-    """The pairs of the clusters that count, and the cluster of each of their tools."""
+    """Of the clusters that count: the pairs told apart, those that are edges (`covered`) and all; the tools with
+    uncovered pairs; the cluster of each tool."""
 
     covered: frozenset[Pair]
-    uncovered: frozenset[Pair]
+    apart: frozenset[Pair]
+    open: frozenset[int]
     home: Mapping[int, int]
     groups: QueryGroups
 
@@ -53,7 +57,8 @@ class Ground:
         counted = [row for row in rows if row.state != "dismissed"]
         return cls(
             frozenset(pair_of(*edge) for row in counted for edge in row.covered),
-            frozenset(pair_of(*edge) for row in counted for edge in row.uncovered),
+            frozenset(pair_of(*pair) for row in counted for pair in row.apart),
+            frozenset(tool for row in counted for tool in open_tools(row)),
             {tool: row.cluster.id for row in counted for tool in row.cluster.tools},
             QueryGroups.build(rows),
         )
@@ -66,11 +71,18 @@ class Ground:
         """None where the side is right or was not asked."""
         if side not in outcome.firsts or (chosen := outcome.firsts[side]) in outcome.gold:
             return None
-        for at, pairs in ((UNCOVERED, self.uncovered), (COVERED, self.covered)):
-            for tool in outcome.gold:
-                if chosen is not None and pair_of(tool, chosen) in pairs:
-                    return Miss(tool, chosen, at)
-        return Miss(outcome.gold[0], chosen, ELSEWHERE)
+        places = {self._place(tool, chosen): tool for tool in reversed(outcome.gold)}
+        at = next(place for place in (UNCOVERED, COVERED, ELSEWHERE) if place in places)
+        return Miss(outcome.gold[0] if at == ELSEWHERE else places[at], chosen, at)
+
+    def _place(self, tool: int, chosen: int | None) -> str:
+        if chosen is None or chosen not in self.home:
+            return ELSEWHERE
+        pair = pair_of(tool, chosen)
+        if pair in self.covered:
+            return COVERED
+        together = self.home.get(tool) == self.home[chosen]
+        return UNCOVERED if together and tool in self.open and pair not in self.apart else ELSEWHERE
 
 
 @dataclass(slots=True)

@@ -66,6 +66,9 @@ class ClusterCoverage:
     covered: tuple[Pair, ...]
     uncovered: tuple[Pair, ...]
     named: tuple[Pair, ...]  # those of the uncovered ones that a published rule holds and does not tell apart
+    apart: tuple[
+        Pair, ...
+    ]  # of any two of its tools that a published rule tells apart, joined by an edge or not
     rules: tuple[int, ...]  # published rules that cover an edge here
     naming: tuple[int, ...]  # published rules that only name one that is uncovered
     drafts: tuple[int, ...]  # drafts that hold two tools of it
@@ -108,6 +111,11 @@ def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[
         for pair in rule.pairs if rule.published else ():
             separating[pair].add(rule.id)
     published, drafts = of_tool[True], of_tool[False]
+    clusters = list(clusters)
+    home = {tool: cluster.id for cluster in clusters for tool in cluster.tools}
+    apart: defaultdict[int | None, list[Pair]] = defaultdict(list)
+    for a, b in separating:
+        apart[home.get(a) if home.get(a) == home.get(b) else None].append((a, b))
     found = []
     for cluster in clusters:
         by = {(a, b): separating.get(pair_of(a, b), set()) for a, b, _ in cluster.edges}
@@ -120,7 +128,10 @@ def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[
         held = Counter(chain.from_iterable(drafts.get(tool, ()) for tool in cluster.tools))
         waiting = tuple(sorted(rule for rule, tools in held.items() if tools > 1))
         state = _state(cluster, len(covered), [known[rule] for rule in covering], bool(named), bool(waiting))
-        found.append(ClusterCoverage(cluster, state, covered, uncovered, named, covering, naming, waiting))
+        told = tuple(sorted(apart[cluster.id]))
+        found.append(
+            ClusterCoverage(cluster, state, covered, uncovered, named, told, covering, naming, waiting)
+        )
     return found
 
 

@@ -42,7 +42,7 @@ from evaluation.results.groups import in_force, lock
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-EDITION = 2  # of the arithmetic: another one makes a recount due
+EDITION = 3  # of the arithmetic: another one makes a recount due
 PATIENCE = timedelta(seconds=60)  # between two counts by the sweeper, however much samples and drafts move
 Values = dict[str, Any]
 ROWS = 2000  # of one statement

@@ -210,10 +210,21 @@ def recomputed() -> dict[str, dict]:
     inside = set(live.a) | set(live.b)
     covered_tools = set(live[live.told].a) | set(live[live.told].b)
 
+    told, waiting_tools = told_apart(), set(live[~live.told].a) | set(live[~live.told].b)
+
+    def at(tool, chosen):
+        pair = frozenset((tool, chosen))
+        if pair in state:
+            return state[pair]
+        one_cluster = tool in members and members[tool] == members.get(chosen)
+        if one_cluster and tool in waiting_tools and (domain_of[tool], pair) not in told:
+            return "uncovered"
+        return "elsewhere"
+
     def owner(gold, chosen):
         for wanted in ("uncovered", "covered"):
             for tool in gold:
-                if state.get(frozenset((tool, chosen))) == wanted:
+                if at(tool, chosen) == wanted:
                     return tool, wanted
         return gold[0], "elsewhere"
 

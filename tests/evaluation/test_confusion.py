@@ -30,15 +30,16 @@ from evaluation.core.confusion import (
 from evaluation.core.coverage import ClusterCoverage, ClusterFacts
 
 
-def cluster(number, tools, covered=(), uncovered=(), state="touched"):
+def cluster(number, tools, covered=(), uncovered=(), state="touched", apart=()):
     edges = tuple((a, b, 0.9) for a, b in (*covered, *uncovered))
     facts = ClusterFacts(number, frozenset(tools), edges, 0.9, state == "dismissed")
     parts = {"cluster": facts, "state": state, "covered": tuple(covered), "uncovered": tuple(uncovered)}
+    parts["apart"] = (*covered, *apart)
     empty = {name: () for name in ClusterCoverage.__dataclass_fields__ if name not in parts}
     return ClusterCoverage(**parts, **empty)
 
 
-PAY = cluster(1, (1, 2, 3, 4), covered=[(1, 2)], uncovered=[(3, 2), (3, 4)])
+PAY = cluster(1, (1, 2, 3, 4), covered=[(1, 2)], uncovered=[(3, 2), (3, 4)], apart=[(2, 4)])
 LEAVE = cluster(2, (8, 9), uncovered=[(8, 9)], state="no_rule")
 GONE = cluster(3, (5, 6), uncovered=[(5, 6)], state="dismissed")
 GROUND = Ground.build([PAY, LEAVE, GONE])
@@ -57,7 +58,11 @@ def test_a_wrong_answer_belongs_to_the_pair_that_no_rule_tells_apart_first():
     assert GROUND.miss(asked(1, 4, model=2), MODEL) == Miss(1, 2, "covered")
     assert GROUND.miss(asked(4, 1, model=8), MODEL) == Miss(4, 8, "elsewhere")
     assert GROUND.miss(asked(4, model=None), MODEL) == Miss(4, None, "elsewhere")
-    assert GROUND.miss(asked(4, model=1), MODEL) == Miss(4, 1, "elsewhere")  # one cluster, but no pair
+    assert GROUND.miss(asked(4, model=1), MODEL) == Miss(
+        4, 1, "uncovered"
+    )  # joined by others, in one cluster
+    assert GROUND.miss(asked(4, model=2), MODEL) == Miss(4, 2, "elsewhere")  # no edge, and told apart
+    assert GROUND.miss(asked(1, model=4), MODEL) == Miss(1, 4, "elsewhere")  # every pair of 1 is told apart
     assert GROUND.miss(asked(5, model=6), MODEL) == Miss(5, 6, "elsewhere")  # a dismissed cluster has none
     assert GROUND.miss(asked(3, model=2), EMBEDDING) is None  # it was not asked
 

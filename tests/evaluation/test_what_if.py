@@ -186,7 +186,10 @@ def test_without_a_model_the_embedding_is_counted(db):
     make_evaluation((a, [b.name]), (a, [a.name]), (g, [g.name]), decode="embedding")
     count()
     plan = plan_of(Choice("hr", (gap.pk,)), domain_rollup("hr"))
-    assert "1 of 2 labelled requests get such a look-alike from the plain embedding" in plan.saves[0].figure.basis
+    assert (
+        "1 of 2 labelled requests get such a look-alike from the plain embedding"
+        in plan.saves[0].figure.basis
+    )
 
 
 def test_a_gain_on_few_labelled_requests_says_so(world, client_as):
