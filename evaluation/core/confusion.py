@@ -6,9 +6,9 @@ of a cluster, and what closing gaps would save.
 
 A wrong answer belongs to one pair: the tool it chose, and of the right tools the first that has an uncovered pair with
 it, else a covered one, else the first. Two tools of one cluster that nothing joins but others are uncovered too where
-the right one has an uncovered pair and no rule tells the two apart: a rule for it is missing. A request concerns each of
-its right tools. The score sums over the tools with uncovered pairs: requests that concern the tool x the share of its
-labelled requests that go wrong at such a pair. What was never asked is not measured, which is not 0. Intervals:
+the right one has an uncovered pair and no rule tells the two apart: a rule for it is missing. A request concerns each
+of its right tools. The score sums over the tools with uncovered pairs: requests that concern the tool x the share of
+its labelled requests that go wrong at such a pair. What was never asked is not measured, which is not 0. Intervals:
 Wilson's for a share; for sums and differences of shares the distances of their ends add in squares (Zou & Donner 2008,
 MOVER).
 """
