@@ -453,10 +453,11 @@ def suggested_for(sets: Sequence[Sequence[int]]) -> list[RuleSuggestion | None]:
     return [next((row for row in found if len({*row.tool_ids} & {*tools}) > 1), None) for tools in sets]
 
 
-# of a request: whether it expects, or was answered with first, a tool of a domain
+# of a request: whether it was answered with, or expects, a tool of a domain, whose names are read once
 ABOUT = """
-EXISTS (SELECT 1 FROM catalog_tool t WHERE t.domain_id = %s AND t.name IN
-    (SELECT jsonb_array_elements_text(expected) UNION ALL SELECT evaluation_retrievalrequest.tools ->> 0))
+(evaluation_retrievalrequest.tools ->> 0 IN (SELECT name FROM catalog_tool WHERE domain_id = %s)) IS TRUE
+OR EXISTS (SELECT 1 FROM jsonb_array_elements_text(expected) AS said (name)
+           WHERE (said.name IN (SELECT name FROM catalog_tool WHERE domain_id = %s)) IS TRUE)
 """
 
 
@@ -477,7 +478,7 @@ def production_misses(domain: str, reader: Any, shown: int = MOST_MISSES) -> tup
     and how many there are in all; one query."""
     may_read = may(reader, PAGES[Source.PRODUCTION])
     wrong = reported().filter(
-        RawSQL(ABOUT, [domain], BooleanField()),
+        RawSQL(ABOUT, [domain, domain], BooleanField()),
         verdict=RetrievalRequest.Verdict.WRONG,
         at__gte=timezone.now() - timedelta(days=WINDOW),
     )
