@@ -255,6 +255,7 @@ LEAD = 40  # characters that an excerpt keeps before the first difference
 
 
 @register.simple_tag
+@lru_cache(maxsize=1024)
 def differing(text: str, against: str, excerpt: bool = False) -> SafeString:
     """`text` with the words that `against` lacks marked; an excerpt begins shortly before the first of them."""
     parts = word_diff(text, against)[0]
