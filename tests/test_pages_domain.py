@@ -97,11 +97,11 @@ def day() -> str:
     return f"{timezone.localdate():%-d %b}"
 
 
-def test_sentence_tells_what_is_told_apart_what_goes_wrong_and_what_would_close_it(client_as, champion):
+def test_sentence_tells_what_is_told_apart_what_goes_wrong_and_where_most_of_it_is(client_as, champion):
     page = client_as("product_manager").get("/")
     assert said(page) == (
         f"HR, {day()}: 1 of 3 look-alike clusters is told apart; where they are not, 3 of 7 requests go wrong; "
-        "2 requests go wrong for want of a rule, and rules for two gaps would close most of it."
+        "2 requests go wrong for want of a rule, and two gaps hold most of it."
     )
     assert said(page) in text_of(page)
 
@@ -263,7 +263,7 @@ def test_a_cluster_that_is_told_apart_but_for_one_tool_is_no_contradiction(clien
     page = client_as("admin").get("/")
     assert said(page) == (
         f"HR, {day()}: the 1 look-alike cluster is told apart; where a tool is not, 1 of 2 requests goes wrong; "
-        "1 request goes wrong for want of a rule, and rules for one gap would close most of it."
+        "1 request goes wrong for want of a rule, and one gap holds most of it."
     )
 
 

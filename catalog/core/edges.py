@@ -236,7 +236,7 @@ def say(signals: Mapping[str, Any]) -> Iterator[str]:
 SUMMARY = (
     ("points", "in which a description names the other tool"),
     ("version", "of versions of one operation"),
-    ("operation", "that say the same operation"),
+    ("operation", "of one operation by name"),
     ("title", "with the same first sentence"),
     ("deprecated", "of a deprecated tool and a live one"),
     ("shared", "that answer the same requests"),

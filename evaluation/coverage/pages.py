@@ -209,7 +209,7 @@ def request_words(
     total: int,
 ) -> str:
     """What a list of so many labelled requests holds."""
-    parts = [f"request{'' if total == 1 else 's'} that trained nothing"]
+    parts = [f"request{'' if total == 1 else 's'} kept out of training"]
     if cluster:
         parts.append(f"about the look-alikes {cluster.label}")
     if tools:

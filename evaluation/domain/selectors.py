@@ -110,7 +110,7 @@ class Said(NamedTuple):
 
 
 def headline(page: DomainPage) -> list[Said]:
-    """How many clusters are told apart, what goes wrong where they are not, and what would close most of it."""
+    """How many clusters are told apart, what goes wrong where they are not, and which gaps hold most of it."""
     figures = page.figures
     day = timezone.localtime(figures.at)
     said = [Said(f"{figures.domain.title}, {day:%-d %b}: ")]
@@ -157,12 +157,12 @@ def _where_not(page: DomainPage) -> Iterator[Said]:
     yield Said(f"{gap:,}", requests_url(page.domain, wrong=page.side, at="uncovered"))
     yield Said(f" request{' goes' if gap == 1 else 's go'} wrong for want of a rule")
     if page.most:
-        yield Said(", and rules for ")
+        yield Said(", and ")
         yield Said(
             f"{apnumber(page.most)} gap{'' if page.most == 1 else 's'}",
             clusters_url(page.domain, gaps="yes", first=str(page.most)),
         )
-        yield Said(" would close most of it")
+        yield Said(f" hold{'s' if page.most == 1 else ''} most of it")
 
 
 def _go_wrong(page: DomainPage, group: str, where: str, still: str = "") -> Iterator[Said]:
