@@ -93,8 +93,9 @@ def test_table_sorts_by_the_chosen_column(open_page, look_alikes):
     cluster = make_cluster(*look_alikes, edges=edges)
     page = open_page("reviewer")
     page.goto(f"/clusters/{cluster.pk}/")
-    cosines = page.locator("tr:has(td.n) td.n").all_text_contents
-    page.get_by_role("button", name="Cosine").click()
-    assert [text.strip() for text in cosines()] == ["0.700", "0.800", "0.900"]
-    page.get_by_role("button", name="Cosine").click()
-    assert [text.strip() for text in cosines()] == ["0.900", "0.800", "0.700"]
+    pairs = page.locator("#pairs tbody td:first-child").all_text_contents
+    unsorted = pairs()
+    page.get_by_role("button", name="Two tools").click()
+    assert pairs() == sorted(unsorted) != unsorted
+    page.get_by_role("button", name="Two tools").click()
+    assert pairs() == sorted(unsorted, reverse=True)

@@ -100,6 +100,7 @@ home  GET ERAP  GET - 302
 coverage-csv domain=hr  GET ERAP
 coverage-requests domain=hr  GET ERAP
 coverage-misses domain=hr  GET ERAP
+coverage-pairs domain=hr  GET ERAP
 coverage-rules domain=hr  GET ERAP
 coverage-report domain=hr  GET ERAP
 rule-coverage pk=rule  GET ERAP
