@@ -5,6 +5,7 @@ Places on the map are computed when somebody first looks, then kept with the clu
 map for ever, so what a person has seen stays where it was.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -294,15 +295,20 @@ def _back(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(place) if safe else redirect("cluster", pk)
 
 
+def _decided(form: forms.Form, service: Callable[..., None], **about: Any) -> bool:
+    """Whether the service took what the form says; if not, the form says why."""
+    if form.is_valid():
+        try:
+            service(**about, **form.cleaned_data)
+        except TraceError as problem:
+            form.add_error(problem.where if problem.where in form.fields else None, problem.message)
+    return form.is_valid()
+
+
 @require_POST
 def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), DismissForm(request.POST)
-    if form.is_valid():
-        try:
-            lookalikes.cluster_dismiss(cluster=cluster, actor=request.user, **form.cleaned_data)
-        except TraceError as problem:
-            form.add_error(problem.where if problem.where in form.fields else None, problem.message)
-    if not form.is_valid():
+    if not _decided(form, lookalikes.cluster_dismiss, cluster=cluster, actor=request.user):
         return _cluster_page(request, pk, dismiss=form)
     messages.success(request, f"{cluster.label} is out of the denominator.")
     return _back(request, pk)
@@ -322,12 +328,7 @@ def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def cluster_assign(request: HttpRequest, pk: int) -> HttpResponse:
     cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), AssignForm(request.POST)
-    if form.is_valid():
-        try:
-            lookalikes.cluster_assign(cluster=cluster, actor=request.user, **form.cleaned_data)
-        except TraceError as problem:
-            form.add_error(problem.where if problem.where in form.fields else None, problem.message)
-    if not form.is_valid():
+    if not _decided(form, lookalikes.cluster_assign, cluster=cluster, actor=request.user):
         return _cluster_page(request, pk, assign=form)
     owner = form.cleaned_data["owner"]
     messages.success(request, f"{cluster.label} is {f'given to {owner}' if owner else 'given to nobody'}.")

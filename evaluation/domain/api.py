@@ -85,7 +85,7 @@ class CoverageOut(FiguresOut):
     warnings = serializers.ListField(
         child=serializers.CharField(), help_text="where the model is worse than plain embedding search"
     )
-    would_close_most = serializers.IntegerField(
+    gaps_holding_most = serializers.IntegerField(
         help_text="so many of the first gaps hold more than half of the expected wrong answers"
     )
 
@@ -142,7 +142,7 @@ def _told(page: selectors.DomainPage) -> Any:
     told: Any = _figures(page.figures)
     told.said = _text(selectors.headline(page))
     told.warnings = [_text(one) for one in selectors.warnings(page)]
-    told.would_close_most = page.most
+    told.gaps_holding_most = page.most
     return told
 
 
