@@ -374,7 +374,8 @@ def cluster_dismiss(*, cluster: Cluster, reason: str, actor: Any) -> None:
     `bad_state`."""
     reason = reason.strip()
     if len(reason) < MIN_REASON:
-        raise TraceError("Say why the cluster needs no rule.", code="no_reason", where="reason")
+        message = f"Say why the cluster needs no rule, in at least {MIN_REASON} characters."
+        raise TraceError(message, code="no_reason", where="reason")
     row = _newest(cluster)
     row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, timezone.now()
     row.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])

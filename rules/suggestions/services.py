@@ -302,7 +302,8 @@ def suggestion_dismiss(*, suggestion: RuleSuggestion, reason: str, actor: Any) -
     """Not proposed again until the text of one of its tools changes. Needs a reason."""
     reason = reason.strip()
     if len(reason) < MIN_REASON:
-        raise TraceError("Say why no such rule is needed.", code="no_reason", where="reason")
+        message = f"Say why no such rule is needed, in at least {MIN_REASON} characters."
+        raise TraceError(message, code="no_reason", where="reason")
     row = RuleSuggestion.objects.select_for_update().get(pk=suggestion.pk)
     row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, timezone.now()
     row.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
