@@ -74,7 +74,13 @@ def allowed(route: str, method: str = "GET") -> tuple[str, ...]:
 
 
 def may(user: Any, route: str, method: str = "GET") -> bool:
-    return not _standing(user).isdisjoint(allowed(route, method))
+    return is_open(route, standing_of(user), method)
+
+
+@lru_cache(maxsize=4096)
+def is_open(route: str, standing: frozenset[str], method: str = "GET") -> bool:
+    """Whether those who stand so (`standing_of`) may."""
+    return not standing.isdisjoint(allowed(route, method))
 
 
 def needed(route: str, method: str = "GET") -> str:
@@ -114,11 +120,12 @@ def role_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "roles": roles,
         "role_names": [ROLE_LABELS[role] for role in ROLES if role in roles],
-        "opens": SimpleLazyObject(lambda: _open_to(_standing(user)) if user is not None else frozenset()),
+        "opens": SimpleLazyObject(lambda: _open_to(standing_of(user)) if user is not None else frozenset()),
     }
 
 
-def _standing(user: Any) -> frozenset[str]:
+def standing_of(user: Any) -> frozenset[str]:
+    """The user's roles, and whether they are signed in."""
     return roles_of(user) | ({ANYBODY, ACCOUNT} if user.is_authenticated else {ANYBODY})
 
 

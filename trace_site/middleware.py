@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonR
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import resolve
 
-from trace_site.access import SAFE, may, needed, refusal, roles_of, wants_json
+from trace_site.access import SAFE, is_open, may, needed, refusal, roles_of, standing_of, wants_json
 from trace_site.audit_context import acting, identified_later
 from trace_site.database import frozen_error
 from trace_site.impact import routes_named
@@ -185,7 +185,8 @@ def closed_links(get_response: Handler) -> Handler:
         response = get_response(request)
         page = not response.streaming and response.get("Content-Type", "").startswith("text/html")
         if page and request.user.is_authenticated:
-            response.content = LINK.sub(lambda link: _shown(link, request.user), response.content)
+            standing = standing_of(request.user)
+            response.content = LINK.sub(lambda link: _shown(link, standing), response.content)
         return response
 
     return middleware
@@ -196,11 +197,11 @@ LINK = re.compile(rb'<a\b([^>]*?)\shref="(/[^"?#]*)[^"]*"([^>]*)>(.*?)</a>', re.
 CLASS = re.compile(rb'\sclass="([^"]*)"')
 
 
-def _shown(link: re.Match[bytes], user: Any) -> bytes:
+def _shown(link: re.Match[bytes], standing: frozenset[str]) -> bytes:
     before, path, after, words = link.groups()
     # every number is taken for the same one, so what is left are the names of tools
     route = route_of(re.sub(r"[0-9]+", "0", path.decode()))
-    if not route or may(user, route):
+    if not route or is_open(route, standing):
         return link[0]
     kind = CLASS.search(before + after)
     if kind and b"button" in kind[1].split():
