@@ -2,6 +2,8 @@ from django.apps import AppConfig
 
 from trace_site.access import ADMIN, ADMINS, PRODUCT_MANAGER, ROLES, WRITERS, Area
 
+ASSIGNERS = (*WRITERS, PRODUCT_MANAGER)
+
 
 class EvaluationConfig(AppConfig):
     name = "evaluation"
@@ -12,9 +14,10 @@ class EvaluationConfig(AppConfig):
             WRITERS,
             """home coverage-csv coverage-requests coverage-misses coverage-pairs coverage-rules coverage-report
             rule-coverage clusters clusters-map clusters-map-data clusters-map-tools clusters-map-search cluster
-            cluster-panel cluster-dismiss cluster-restore api-coverage-list api-coverage api-coverage-gaps""",
+            cluster-panel cluster-restore api-coverage-list api-coverage api-coverage-gaps""",
         ),
-        Area(ROLES, (*WRITERS, PRODUCT_MANAGER), "cluster-assign evaluation:what_if_assign"),
+        Area(WRITERS, WRITERS, "cluster-dismiss"),
+        Area(ASSIGNERS, ASSIGNERS, "cluster-assign evaluation:what_if_assign"),
         Area(
             ROLES,
             WRITERS,

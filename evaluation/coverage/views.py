@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import cache_control
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import condition, require_GET, require_POST
+from django.views.decorators.http import condition, require_GET, require_http_methods, require_POST
 
 from catalog import lookalikes
 from catalog.models import Cluster, Domain, Tool
@@ -94,11 +94,10 @@ class AssignForm(forms.Form):
 
 
 def acting(user: Any) -> dict[str, Any]:
-    """What a page that offers to act on gaps needs: who may what, and whom a gap can be given to; one query."""
-    assigns = may(user, "cluster-assign", "POST")
+    """What a page that offers to act on gaps needs: who may what, and for its forms whom a gap can be given to."""
     return {
-        "writers": list(rule_writers()) if assigns else [],
-        "assigns": assigns,
+        "writers": rule_writers(),
+        "assigns": may(user, "cluster-assign", "POST"),
         "drafts": may(user, "rules:create"),
         "dismisses": may(user, "cluster-dismiss", "POST"),
         "who_drafts": needed("rules:create"),
@@ -305,8 +304,16 @@ def _decided(form: forms.Form, service: Callable[..., None], **about: Any) -> bo
     return form.is_valid()
 
 
-@require_POST
+def _form(request: HttpRequest, template: str, cluster: Cluster) -> HttpResponse:
+    """Fragment of a list, which holds too many gaps to send a form with each."""
+    context = {"cluster": cluster, "here": request.GET.get("back", ""), **acting(request.user)}
+    return render(request, template, context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
 def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "coverage/_dismiss_form.html", get_object_or_404(CLUSTERS.all(), pk=pk))
     cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), DismissForm(request.POST)
     if not _decided(form, lookalikes.cluster_dismiss, cluster=cluster, actor=request.user):
         return _cluster_page(request, pk, dismiss=form)
@@ -325,8 +332,10 @@ def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("cluster", pk)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def cluster_assign(request: HttpRequest, pk: int) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "coverage/_assign_form.html", get_object_or_404(CLUSTERS.all(), pk=pk))
     cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), AssignForm(request.POST)
     if not _decided(form, lookalikes.cluster_assign, cluster=cluster, actor=request.user):
         return _cluster_page(request, pk, assign=form)

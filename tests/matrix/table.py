@@ -111,9 +111,9 @@ clusters-map-tools domain=hr  GET ERAP
 clusters-map-search domain=hr  GET ERAP
 cluster pk=cluster  GET ERAP
 cluster-panel pk=cluster  GET ERAP
-cluster-dismiss pk=cluster  POST EA 302
+cluster-dismiss pk=cluster  GET EA  POST EA 302
 cluster-restore pk=gone_cluster  POST EA 302
-cluster-assign pk=cluster  POST EAP 302
+cluster-assign pk=cluster  GET EAP  POST EAP 302
 api-coverage-list  GET ERAP
 api-coverage domain=hr  GET ERAP
 api-coverage-gaps domain=hr  GET ERAP
