@@ -4,7 +4,7 @@ Each figure is as old as `DomainRollup.at` says; only answers reported wrong are
 are None, "not measured". Texts are shown to those who may read where they are from; others get the ids.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -18,7 +18,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from catalog.models import Tool
-from catalog.selectors import tools_by_id
 from evaluation.core.comparison import BETTER, CANNOT_TELL, WORSE
 from evaluation.core.confusion import MODEL, SIDES
 from evaluation.core.coverage import DONE, GROUPS, STATES, UNCOVERED
@@ -74,10 +73,9 @@ class Confusion:
 
 
 def domain_rollups() -> dict[str, DomainRollup]:
-    """{slug: its figures}, each with `model.run`, `domain` and `definition`; one query."""
-    rows = DomainRollup.objects.select_related("domain", "model__run", "definition").order_by("domain")
-    deferred = ("model__card", "model__lineage", "model__run__log_tail", "definition__rules")
-    return {row.domain_id: row for row in rows.defer(*deferred)}
+    """{slug: its figures}, each with its `domain`; one query."""
+    rows = DomainRollup.objects.select_related("domain").order_by("domain")
+    return {row.domain_id: row for row in rows}
 
 
 def confusion_by_group(figures: DomainFigures) -> dict[str, Confusion]:
@@ -85,9 +83,9 @@ def confusion_by_group(figures: DomainFigures) -> dict[str, Confusion]:
     return {group: Confusion.of(counts) for group, counts in figures.groups.items()}
 
 
-def trend(domain: str) -> list[DomainPoint]:
-    """Its figures whenever rules, clusters or the model moved, the oldest first; one query."""
-    return list(DomainPoint.objects.filter(domain=domain).order_by("pk"))
+def trend(domain: str, newest: int | None = None) -> list[DomainPoint]:
+    """Its figures whenever rules, clusters or the model moved, the oldest first, only so many; one query."""
+    return list(DomainPoint.objects.filter(domain=domain).order_by("-pk")[:newest])[::-1]
 
 
 # Its clusters.
@@ -288,27 +286,25 @@ class Asked:
 def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, Asked]]:
     """{domain: {all, covered, uncovered, outside: counts}} from one query, so that what stands beside each other is of
     the same requests."""
-    both = Q(model_wrong__isnull=False, embedding_wrong__isnull=False)
-    counts = {
-        "n": Count("pk"),
-        "wrong": Count("pk", filter=Q(**{f"{side}_wrong": True})),
-        "gap": Count("pk", filter=Q(**{f"{side}_at": UNCOVERED})),
-        "both": Count("pk", filter=both),
-        "ours": Count("pk", filter=both & Q(model_wrong=True)),
-        "theirs": Count("pk", filter=both & Q(embedding_wrong=True)),
-        "ours_alone": Count("pk", filter=Q(model_wrong=True, embedding_wrong=False)),
-        "theirs_alone": Count("pk", filter=Q(model_wrong=False, embedding_wrong=True)),
-    }
-    rows = LabelledOutcome.objects.filter(domain__in=domains).order_by().values("domain", "group")
-    found: dict[str, dict[str, dict[str, int]]] = {domain: {} for domain in domains}
-    for domain, group, *row in rows.annotate(**counts).values_list("domain", "group", *counts):
-        found[domain][group] = dict(zip(counts, row, strict=True))
-
-    def told(of: dict[str, dict[str, int]]) -> dict[str, Asked]:
-        total = {name: sum(row[name] for row in of.values()) for name in counts}
-        return {ALL: Asked(**total), **{group: Asked(**of.get(group, {})) for group in GROUPS}}
-
-    return {domain: told(of) for domain, of in found.items()}
+    columns = ("domain", "group", "model_wrong", "embedding_wrong", f"{side}_at")
+    alike = LabelledOutcome.objects.filter(domain__in=domains).order_by().values_list(*columns)
+    found = {domain: {group: Counter[str]() for group in (ALL, *GROUPS)} for domain in domains}
+    for domain, group, ours, theirs, at, many in alike.annotate(Count("pk")):
+        both = ours is not None and theirs is not None
+        counts = {
+            "n": True,
+            "wrong": ours if side == MODEL else theirs,
+            "gap": at == UNCOVERED,
+            "both": both,
+            "ours": both and ours,
+            "theirs": both and theirs,
+            "ours_alone": both and ours and not theirs,
+            "theirs_alone": both and theirs and not ours,
+        }
+        of = {name: many for name, counted in counts.items() if counted}
+        found[domain][ALL].update(of)
+        found[domain][group].update(of)
+    return {domain: {group: Asked(**of) for group, of in groups.items()} for domain, groups in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,23 +327,14 @@ class ShownOutcome:
 
 
 def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
-    """A part of `outcomes(...)` for a page; at most five queries. Select nothing related before."""
+    """A part of `outcomes(...)` for a page; at most three queries. Select nothing related before."""
     rows = list(found)
-    of = {
-        Source.BENCHMARK: [row.item_id for row in rows if row.item_id],
-        Source.SAMPLE: [row.sample_id for row in rows if row.sample_id],
-        Source.PRODUCTION: [row.request_id for row in rows if row.request_id],
-    }
-    texts: dict[tuple[str, int], tuple[str, int]] = {}  # (source, id): its text and the id of its page
-    for source, ids in of.items():
-        if ids and may(reader, PAGES[source]):
-            texts |= _texts(source, ids)
+    readable = {source for source, route in PAGES.items() if may(reader, route)}
+    told = _texts([row for row in rows if row.source in readable])
     tools = {pk for row in rows for pk in (*row.gold, row.model_chose, row.embedding_chose) if pk}
-    names = dict(Tool.objects.filter(pk__in=tools).values_list("pk", "name"))
+    names = dict(Tool.objects.filter(pk__in=tools).order_by().values_list("pk", "name"))
     shown = []
     for row in rows:
-        pk = int(row.item_id or row.sample_id or row.request_id or 0)
-        text, page = texts.get((row.source, pk), ("", 0))
         asked = row.model_wrong is not None
         tool = row.model_tool if asked else row.embedding_tool
         chose = row.model_chose if asked else row.embedding_chose
@@ -355,9 +342,8 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
             ShownOutcome(
                 row.pk,
                 row.source,
-                pk,
-                text,
-                _page_of(Source(row.source), page, pk) if page else "",
+                row.item_id or row.sample_id or row.request_id or 0,
+                *told.get(row.pk, ("", "")),
                 [names[tool] for tool in row.gold if tool in names],
                 names.get(row.model_chose or 0),
                 names.get(row.embedding_chose or 0),
@@ -370,27 +356,27 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
     return shown
 
 
-def _page_of(source: Source, page: int, pk: int) -> str:
-    """Where the text stands; of a benchmark the page that begins with its item."""
-    return reverse(PAGES[source], args=[page]) + (f"?after={pk - 1}" if source == Source.BENCHMARK else "")
-
-
-def _texts(source: str, ids: Sequence[int | None]) -> dict[tuple[str, int], tuple[str, int]]:
-    if source == Source.BENCHMARK:
-        rows = LabelledOutcome.objects.filter(item__in=ids)
-        columns = ("item", "item__data__query", "item__benchmark")
-    elif source == Source.SAMPLE:
-        rows = LabelledOutcome.objects.filter(sample__in=ids)
-        columns = ("sample", "sample__query", "sample")
-    else:
-        rows = LabelledOutcome.objects.filter(request__in=ids)
-        columns = ("request", "request__query", "request")
-    return {(source, pk): (text or "", page) for pk, text, page in rows.values_list(*columns)}
+def _texts(rows: Sequence[LabelledOutcome]) -> dict[int, tuple[str, str]]:
+    """{id: its text and where that stands}; one query. Of a benchmark the page that begins with its item."""
+    if not rows:
+        return {}
+    by_id, told = {row.pk: row for row in rows}, {}
+    found = LabelledOutcome.objects.filter(pk__in=by_id).order_by()
+    columns = ("item__benchmark", "item__data__query", "sample__query", "request__query")
+    for pk, benchmark, *texts in found.values_list("pk", *columns):
+        row = by_id[pk]
+        page, after = (
+            (benchmark, f"?after={row.item_id - 1}") if row.item_id else (row.sample_id or row.request_id, "")
+        )
+        address = reverse(PAGES[Source(row.source)], args=[page])
+        told[pk] = next(filter(None, texts), ""), address + after
+    return told
 
 
 # A gap as lists show it.
 
 SHOWN_TOOLS, SHOWN_FAILING = 3, 2
+SHOWN_COLUMNS = ("name", "version", "status", "deprecated", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +419,8 @@ def gaps_shown(rows: Sequence[ClusterRollup], reader: Any, side: str = MODEL) ->
         )[:SHOWN_TOOLS]
         for row in rows
     }
-    tools = {tool.pk: tool for tool in tools_by_id([pk for ids in first.values() for pk in ids])}
+    ids = [pk for of in first.values() for pk in of]
+    tools = Tool.objects.only(*SHOWN_COLUMNS).order_by().in_bulk(ids)
     drafts = suggested_for([row.open_tools for row in rows])
     return [
         Gap(

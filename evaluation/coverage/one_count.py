@@ -4,19 +4,22 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.db.models import Subquery
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
-
-from evaluation.models import DomainRollup, GroupDefinition
 
 View = Callable[..., HttpResponse]
 TRIES = 3
+NEWEST = (
+    "SELECT (SELECT max(id) FROM evaluation_groupdefinition), (SELECT max(at) FROM evaluation_domainrollup)"
+)
 
 
-def newest_count() -> tuple[Any, ...] | None:
+def newest_count() -> tuple[Any, ...]:
     """The definition of groups in force, and when rollups were stored last; one query."""
-    stored = DomainRollup.objects.order_by("-at").values("at")[:1]
-    return GroupDefinition.objects.annotate(at=Subquery(stored)).values_list("pk", "at").first()
+    with connection.cursor() as cursor:
+        cursor.execute(NEWEST)
+        newest: tuple[Any, ...] = cursor.fetchone()
+    return newest
 
 
 def one_count(view: View) -> View:

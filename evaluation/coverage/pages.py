@@ -181,23 +181,25 @@ def model_words(figures: DomainFigures) -> str:
 
 def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any]]:
     """Gaps with the addresses behind their numbers and of the next step."""
-    return [
-        {
-            "gap": gap,
-            "row": gap.row,
-            "cluster": gap.row.cluster,
-            "label": STATES[gap.row.state].label,
-            "write_url": write_url(
-                domain,
-                gap.row.open_tools or gap.row.cluster.tool_ids,
-                gap.suggestion.pk if gap.suggestion else None,
-            ),
-            "asked_url": requests_url(domain, cluster=gap.row.pk),
-            "wrong_url": requests_url(domain, cluster=gap.row.pk, wrong=side),
-            "missing_url": requests_url(domain, cluster=gap.row.pk, wrong=side, at="uncovered"),
-        }
-        for gap in gaps
-    ]
+    lines = []
+    for gap in gaps:
+        row, suggestion = gap.row, gap.suggestion
+        asked_url = requests_url(domain, cluster=row.pk)
+        lines.append(
+            {
+                "gap": gap,
+                "row": row,
+                "cluster": row.cluster,
+                "label": STATES[row.state].label,
+                "write_url": write_url(
+                    domain, row.open_tools or row.cluster.tool_ids, suggestion.pk if suggestion else None
+                ),
+                "asked_url": asked_url,
+                "wrong_url": f"{asked_url}&wrong={side}",
+                "missing_url": f"{asked_url}&wrong={side}&at=uncovered",
+            }
+        )
+    return lines
 
 
 def request_words(

@@ -23,7 +23,6 @@ from synthesis.core.agreement import Rate
 from synthesis.models import Sample, SampleCount
 from synthesis.samples.counts import BY_RULE
 from trace_site.lib.charts import Bar, BarChart, bar_chart
-from training.models import Model
 
 FEWEST = 3  # requests below which nothing is called weak
 BANDS = ((0, 0), (1, 9), (10, 19), (20, None))  # approved samples of a rule
@@ -119,7 +118,7 @@ def rule_rows(page: DomainPage) -> list[RuleRow]:
     for version, machine, n in counts.values_list("rule_version", "machine").annotate(sum=Sum("n")):
         written[version][machine] += n
     approved = read_samples(stamps().samples)
-    learned, cited = champion_versions(), citations(page.figures.model)
+    learned, cited = champion_versions(), citations(page.figures.model_id)
     asked = requests_of(ids, page.side)
     rows = []
     for version in versions:
@@ -152,7 +151,7 @@ def requests_of(versions: Sequence[int], side: str) -> dict[int, tuple[int, int,
         return {row[0]: row[1:] for row in cursor.fetchall()}
 
 
-def citations(model: Model | None) -> dict[str, tuple[int, int]]:
+def citations(model: int | None) -> dict[str, tuple[int, int]]:
     """{code: traces that name it, of those of requests it decides} in the newest traced evaluation of each benchmark;
     one query, and one more for what was not read yet."""
     if model is None:

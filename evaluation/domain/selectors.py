@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,7 +26,6 @@ from evaluation.coverage.gaps import (
     Gap,
     asked_by_group,
     clusters,
-    confusion_by_group,
     gaps_shown,
     hold_most,
     share,
@@ -254,6 +254,7 @@ def recall_figure(page: DomainPage) -> DotChart | None:
 # How it moved.
 
 SHOWN_POINTS = 8
+DRAWN_POINTS = 60
 
 
 class Change(NamedTuple):
@@ -271,8 +272,6 @@ class Moved:
     more: int
     right: Rate | None
     embedding: Rate | None
-    covered: Rate | None
-    uncovered: Rate | None
 
 
 NAMED = 3  # rules of a point
@@ -280,21 +279,30 @@ NAMED = 3  # rules of a point
 
 @dataclass(frozen=True)
 class Trend:
-    """The newest first; `chart`: from two points on."""
+    """The newest first; `chart`: from two points on, `drawn` of them."""
 
     rows: list[Moved]
-    points: int
+    drawn: int
     chart: LineChart | None
 
+    @property
+    def is_cut(self) -> bool:
+        return self.drawn == DRAWN_POINTS
 
-def right(confusion: Confusion, *, embedding: bool = False) -> Rate | None:
-    found = confusion.embedding if embedding else confusion.ours
-    return share(int(found.n - found.hits), int(found.n)) if found else None
+
+def right(wrong: Rate | None) -> Rate | None:
+    return share(int(wrong.n - wrong.hits), int(wrong.n)) if wrong else None
 
 
-def domain_trend(domain: str, size: int = SHOWN_POINTS) -> Trend:
-    """Two queries."""
-    points = trend(domain)
+def domain_trend(figures: DomainRollup, size: int = SHOWN_POINTS) -> Trend:
+    """At most two queries, at the first look at a count."""
+    return _trend(figures.domain_id, figures.at, size)
+
+
+@lru_cache(maxsize=64)
+def _trend(domain: str, counted_at: datetime, size: int) -> Trend:
+    """Points are stored with a count, so what they show is as long the same."""
+    points = trend(domain, DRAWN_POINTS)
     shown = points[::-1][:size]
     ids = {pk for point in shown for of in point.why.get("rules", {}).values() for pk in of}
     versions = {
@@ -329,15 +337,13 @@ def _moved(point: DomainPoint, versions: dict[int, RuleVersion]) -> Moved:
         changes.append(Change(f"clusters v{point.clustering}", clusters_url(point.domain_id), "clusters"))
     if why.get("counted"):
         changes.append(Change("pairs read or dismissed otherwise", "", ""))
-    groups = confusion_by_group(point)
+    confusion = Confusion.of(point.groups[ALL])
     return Moved(
         point,
         changes or [Change("first count", "", "")],
         max(0, len(told) - NAMED),
-        right(groups[ALL]),
-        right(groups[ALL], embedding=True),
-        right(groups["covered"]),
-        right(groups["uncovered"]),
+        right(confusion.ours),
+        right(confusion.embedding),
     )
 
 
@@ -348,8 +354,8 @@ def _trend_chart(points: Sequence[DomainPoint]) -> LineChart | None:
     apart = [(float(at), 100 * one.covered / one.pairs) for at, one in enumerate(points) if one.pairs]
     sides: dict[str, list[tuple[float, float]]] = {"first tool right": [], "plain embedding": []}
     for at, one in enumerate(points):
-        all_ = confusion_by_group(one)[ALL]
-        for name, rate in zip(sides, (all_.ours, all_.embedding), strict=True):
+        confusion = Confusion.of(one.groups[ALL])
+        for name, rate in zip(sides, (confusion.ours, confusion.embedding), strict=True):
             if rate is not None and rate.value is not None:
                 sides[name].append((float(at), 100 * (1 - rate.value)))
     drawn = [Series("pairs told apart", apart), *(Series(name, of) for name, of in sides.items())]
@@ -388,16 +394,25 @@ class SmallMap:
     paths: list[tuple[str, int, str]]
 
 
+class NotDrawn(Exception):
+    """Nobody has looked at the map of these clusters yet."""
+
+
 def small_map(figures: DomainRollup) -> SmallMap | None:
-    """As it was drawn last; None before somebody looked at the map. One query."""
-    newest = {
-        "cluster__clustering__domain": figures.domain_id,
-        "cluster__clustering__version": figures.clustering,
-    }
-    stored = ClusterPlace.objects.filter(**newest).values_list("x", "y", "radius", "cluster__rollup__state")
+    """None before somebody looked at the map. One query, at the first look at a count."""
+    try:
+        return _small_map(figures.domain_id, figures.clustering, figures.at)
+    except NotDrawn:  # which is not kept: the map may be drawn before the next count
+        return None
+
+
+@lru_cache(maxsize=64)
+def _small_map(domain: str, clustering: int | None, counted_at: datetime) -> SmallMap:
+    of = {"cluster__clustering__domain": domain, "cluster__clustering__version": clustering}
+    stored = ClusterPlace.objects.filter(**of).values_list("x", "y", "radius", "cluster__rollup__state")
     rows: list[tuple[int, int, int, str | None]] = list(stored)
     if not rows:
-        return None
+        raise NotDrawn
     paths: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for x, y, radius, state in rows:
         tone = STATES[state].tone if state else "idle"

@@ -41,7 +41,7 @@ def home(request: HttpRequest) -> HttpResponse:
     if figures is not None:
         page = selectors.domain_page(figures)
         context |= domain_context(page, request)
-        context |= {"trend": selectors.domain_trend(page.domain), "map": selectors.small_map(figures)}
+        context |= {"trend": selectors.domain_trend(figures), "map": selectors.small_map(figures)}
     return render(request, "coverage/home.html", context)
 
 
@@ -114,7 +114,7 @@ def report(request: HttpRequest, domain: str) -> HttpResponse:
         "weak": sum(bool(row.weak) for row in rows),
         "every": len(rows),
         "next": rules.next_training(page, rows),
-        "trend": selectors.domain_trend(domain, size=5),
+        "trend": selectors.domain_trend(page.figures, size=5),
         "groups_standing": groups_standing(),
     }
     return render(request, "coverage/report.html", context)

@@ -54,7 +54,11 @@ BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
 @register.simple_tag
 def icon(name: str, label: str = "") -> SafeString:
     """A symbol of icons.svg; decorative unless labelled."""
-    source = f"{static('icons.svg')}#{name}"
+    return _icon(f"{static('icons.svg')}#{name}", label)
+
+
+@lru_cache(maxsize=256)
+def _icon(source: str, label: str) -> SafeString:
     if label:
         return format_html(
             '<svg class="icon" role="img" aria-label="{}"><use href="{}"></use></svg>', label, source
@@ -203,6 +207,15 @@ def stacked_bar(parts: Iterable[Mapping[str, Any]], label: str = "") -> dict[str
         row["x"], row["width"] = round(start, 3), round(100 * row["count"] / total, 3) if total else 0.0
         start += row["width"]
     return {"parts": rows, "total": total, "label": label}
+
+
+@register.simple_tag
+def chart_rows(table: Iterable[tuple[str, float, float]]) -> SafeString:
+    """The points of a trace_site.lib.charts.LineChart as rows of its table; hundreds, so in one go."""
+    rows = (
+        (name, f"{x:.2f}".removesuffix(".00"), f"{y:.6f}".removesuffix(".000000")) for name, x, y in table
+    )
+    return format_html_join("", '<tr><td>{}</td><td class="n">{}</td><td class="n">{}</td></tr>', rows)
 
 
 @register.inclusion_tag("_dot_chart.html")

@@ -69,9 +69,15 @@ def newest(alias: str) -> AliasMove | None:
 
 
 def champion_moves() -> list[AliasMove]:
-    """Every move of champion with its model, the oldest first; one query."""
+    """Every move of champion, the oldest first, with what pages say of its model and its actor; one query."""
     rows = AliasMove.objects.filter(alias=Alias.CHAMPION).select_related("model__run", "actor").order_by("pk")
-    return list(rows.defer("model__card", "model__lineage", "model__run__log_tail"))
+    return list(
+        rows.only(
+            *("alias", "model", "actor__username", "note", "gate", "override", "at"),
+            *("model__run", "model__removed_at"),
+            *("model__run__format", "model__run__memo", "model__run__retrieval"),
+        )
+    )
 
 
 def earlier_champions(moves: Iterable[AliasMove] | None = None) -> list[Model]:
