@@ -379,8 +379,9 @@ def test_a_gap_goes_to_nobody_who_writes_no_rules_and_to_no_day_that_is_over(
     client_as, champion, clusters, user_with
 ):
     client, path = client_as("product_manager"), f"/clusters/{clusters[1].pk}/assign/"
-    refused = client.post(path, {"owner": user_with("reviewer").pk})
+    refused = client.post(path, {"owner": user_with("reviewer").pk, "back": "/?domain=hr"})
     assert refused.status_code == 422 and "Choose somebody who writes rules" in text_of(refused)
+    assert 'name="back" value="/?domain=hr"' in refused.content.decode()
     yesterday = timezone.localdate() - timedelta(days=1)
     refused = client.post(path, {"owner": user_with("expert").pk, "due": yesterday})
     assert refused.status_code == 422 and "The day is over already." in text_of(refused)

@@ -84,7 +84,7 @@ def confusion_by_group(figures: DomainFigures) -> dict[str, Confusion]:
 
 
 def trend(domain: str, newest: int | None = None) -> list[DomainPoint]:
-    """Its figures whenever rules, clusters or the model moved, the oldest first, only so many; one query."""
+    """All of its figures whenever rules, clusters or the model moved, or the `newest`, the oldest first; one query."""
     return list(DomainPoint.objects.filter(domain=domain).order_by("-pk")[:newest])[::-1]
 
 

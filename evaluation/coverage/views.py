@@ -281,7 +281,7 @@ def _cluster_page(
         "form": dismiss or DismissForm(),
         "assign": assign or AssignForm(),
         "side": side,
-        "here": request.path,
+        "here": request.POST.get("back", ""),
         **acting(request.user),
     }
     return render(request, "coverage/cluster_detail.html", context, status=422 if dismiss or assign else 200)
