@@ -110,13 +110,16 @@ class Evaluation(models.Model):
         BEAM = "beam"
         LETTERS = "letters"
         EMBEDDING = "embedding", "embedding baseline"
+        # asked for the tools of the label's domain alone, as a caller may who knows it
+        FAST_DOMAIN = "fast-domain", "fast, domain given"
+        EMBEDDING_DOMAIN = "embedding-domain", "embedding baseline, domain given"
 
     key = models.CharField(
         max_length=64, unique=True, help_text="hash of model digest, benchmark hash, decoding"
     )
     model = models.ForeignKey(Model, null=True, on_delete=models.PROTECT, related_name="evaluations")
     benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="evaluations")
-    decode = models.CharField(max_length=10, choices=Decode)
+    decode = models.CharField(max_length=20, choices=Decode)
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="evaluations")
     definition = models.ForeignKey(
         GroupDefinition,
@@ -147,6 +150,13 @@ class Evaluation(models.Model):
         return str(self.hardware.get("backend", ""))
 
 
+# what is asked of the engine and of the embedding where the domain is given
+GIVEN_DOMAIN: dict[str, str] = {
+    Evaluation.Decode.FAST_DOMAIN: Evaluation.Decode.FAST,
+    Evaluation.Decode.EMBEDDING_DOMAIN: Evaluation.Decode.EMBEDDING,
+}
+
+
 class Prediction(models.Model):
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="predictions")
     item = models.ForeignKey(BenchmarkItem, on_delete=models.PROTECT, related_name="predictions")
@@ -162,7 +172,7 @@ class Calibration(models.Model):
     """How far answers of a model can be trusted, fitted on the development benchmarks it has answered."""
 
     model = models.ForeignKey(Model, on_delete=models.CASCADE, related_name="calibrations")
-    decode = models.CharField(max_length=10, choices=Evaluation.Decode)
+    decode = models.CharField(max_length=20, choices=Evaluation.Decode)
     features = models.JSONField(help_text="names of the features that are read")
     fit = models.JSONField(help_text="evaluation.core.confidence.Fit: the coefficients of both regressions")
     threshold = models.FloatField(

@@ -234,3 +234,10 @@ def crown(model: Any, actor: Any = None, note: str = "") -> Any:
     if champion != model:
         make_gate_report(model, champion)
     return promote(model=model, actor=actor, note=note)
+
+
+def known_models(monkeypatch):
+    """Models without files: they lie at /models/ID for whoever asks an engine, and know every tool there is."""
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: f"/models/{model.pk}")
+    every = Tool.objects.values_list("name", flat=True)
+    monkeypatch.setattr("evaluation.retrieval.lookups.tools_of", lambda *_: frozenset(every.all()))

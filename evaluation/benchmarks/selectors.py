@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, METRICS
-from evaluation.models import Benchmark, Evaluation, RuleTestResult
+from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
 from training.core.recipe import POCKET
 from training.models import Model, Run
@@ -21,8 +21,14 @@ COLUMNS = {name: (metric.title, metric.column) for name, metric in METRICS.items
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 # as they are shown; where one number must do, the first
 TIERS = (Benchmark.Tier.HARD, "", Benchmark.Tier.PLAIN)
-# evaluations of requests whose figures are results: a development half chooses thresholds and is none
-RESULTS = Q(benchmark__kind=Benchmark.Kind.PRB, benchmark__is_development=False, metrics__isnull=False)
+# evaluations of requests whose figures are results: a development half chooses thresholds and is none, and nobody who
+# is served gives the domain that a label knows
+RESULTS = Q(
+    ~Q(decode__in=GIVEN_DOMAIN),
+    benchmark__kind=Benchmark.Kind.PRB,
+    benchmark__is_development=False,
+    metrics__isnull=False,
+)
 
 
 def evaluations() -> QuerySet[Evaluation]:

@@ -15,7 +15,6 @@ from django.db import transaction
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.registry import few_shots_withdraw
-from catalog.services import retired_names
 from evaluation.benchmarks.selectors import backend_of, newest_benchmarks
 from evaluation.core.items import (
     DEVELOPMENT,
@@ -33,7 +32,7 @@ from evaluation.core.items import (
     part_of,
     random_baseline,
 )
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation
+from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation
 from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
@@ -41,7 +40,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
 from training.core.questions import TAUGHT
 from training.models import Model, Run
-from training.registry.registry import export_dir, refuse_removed, tools_of
+from training.registry.registry import Served, refuse_removed
 
 BUILT = "built offline from the catalog"
 K = 10  # length of a model's ranked list
@@ -238,6 +237,9 @@ def evaluation_request(
                 code="bad_decode",
                 hint="Use letters." if is_probe else "Use fast, trace, trace-free or beam.",
             )
+        if decode in GIVEN_DOMAIN and benchmark is not None and benchmark.kind != Benchmark.Kind.PRB:
+            problem = f"its requests have no domain to give, as {decode} would."
+            raise TraceError(problem, code="bad_decode", where=str(benchmark), hint="Use fast.")
     params = {
         "model": model.pk if model else None,
         "benchmarks": [benchmark.pk] if benchmark else None,
@@ -255,7 +257,7 @@ class Unit:
     model: Model | None
     benchmark: Benchmark
     decode: str
-    without: tuple[str, ...] = ()  # retired tools, which no answer names
+    served: Served = Served()
 
     @property
     def key(self) -> str:
@@ -269,8 +271,12 @@ class Unit:
         what = {"benchmark": self.benchmark.hash, "id": self.benchmark.pk, "decode": self.decode}
         if self.benchmark.kind in (Benchmark.Kind.MCQ, Benchmark.Kind.QA):
             what["left out"] = TAUGHT  # earlier evaluations counted every question
-        if self.without:
-            what["without"] = content_hash(list(self.without))
+        elif self.model:
+            what["asked"] = "as served"  # earlier evaluations told the model the domain of a request
+        if self.served.without:
+            what["without"] = content_hash(list(self.served.without))
+        if self.served.newer:
+            what["newer"] = content_hash(list(self.served.newer))
         if self.model and (backend := backend_of(self.model)):
             what["backend"] = backend  # it is measured as it is served
         return content_hash({"who": who, **what})
@@ -279,16 +285,15 @@ class Unit:
 def plan(
     model: Model | None, chosen: Iterable[Benchmark] | None = None, decodes: Sequence[str] | None = None
 ) -> list[Unit]:
-    """The baseline first, because lists of a model are compared with it at their own length. A model is measured as it
-    is served: tools that are retired now are masked; a block is for a day and masks nothing here."""
+    """The baseline first, because lists of a model are compared with it at their own length."""
     benchmarks = list(newest_benchmarks() if chosen is None else chosen)
-    units = [Unit(None, one, decode) for one in benchmarks for decode in default_decodes(one, None)]
+    given = [Decode.EMBEDDING_DOMAIN] if set(decodes or ()) & GIVEN_DOMAIN.keys() else []
+    units = [Unit(None, one, decode) for one in benchmarks for decode in given or default_decodes(one, None)]
     if model is None:
         return units
-    retired = retired_names()
-    without = tuple(sorted(retired & tools_of(export_dir(model), model.store_digest))) if retired else ()
+    served = Served.now(model)
     return units + [
-        Unit(model, one, decode, () if decode == Decode.LETTERS else without)
+        Unit(model, one, decode, Served() if decode == Decode.LETTERS else served)
         for one in benchmarks
         for decode in decodes or default_decodes(one, model)
     ]

@@ -72,11 +72,14 @@ def parse(kind: str, rows: Iterable[tuple[str, Row]], *, domain: str = "", seed:
 
 def _request(kind: str, row: Row, where: str, seed: int) -> dict[str, Any]:
     query = _text(row, "query", where)
+    asked: dict[str, Any] = {"query": query}
+    if row.get("permissions"):  # what its caller is granted; without it, everything
+        asked["permissions"] = _texts(row, "permissions", where, 1)
     if kind == PRB:
-        return {"query": query, "tools": list(dict.fromkeys(_texts(row, "tools", where, 1)))}
+        return asked | {"tools": list(dict.fromkeys(_texts(row, "tools", where, 1)))}
     if row.get("tools"):
         raise _bad(where, "'tools' names some, but no tool answers a request of this kind.")
-    return {"query": query, "tools": []}
+    return asked | {"tools": []}
 
 
 def _question(kind: str, row: Row, where: str, seed: int) -> dict[str, Any]:

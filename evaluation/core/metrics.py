@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from trace_site.lib.errors import TraceError
 
-RANKED_DECODES = ("fast", "beam", "embedding")
+RANKED_DECODES = ("fast", "beam", "embedding", "fast-domain", "embedding-domain")
 ALL = "all"  # domains, or groups of queries
 Row = Mapping[str, Any]
 

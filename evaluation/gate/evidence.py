@@ -24,7 +24,7 @@ from rules.models import RuleVersion
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-RULE = 2  # of deciding: what another one decided is decided anew
+RULE = 3  # of deciding: what another one decided is decided anew
 Decode = Evaluation.Decode
 ASKED = (Decode.FAST, Decode.TRACE, Decode.LETTERS)
 # one metric a decoding; a written list by two, for a longer list finds more

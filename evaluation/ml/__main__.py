@@ -16,7 +16,8 @@ def run_predict(args: argparse.Namespace) -> None:
         from evaluation.ml.engine import ItemFile, predict_files
 
     more = [ItemFile(Path(source), Path(out), decode) for source, out, decode in args.also]
-    predict_files(args.model, [ItemFile(args.input, args.out, args.decode), *more], args.k, args.threads)
+    files = [ItemFile(args.input, args.out, args.decode), *more]
+    predict_files(args.model, files, args.k, args.threads, args.newer)
 
 
 def run_serve(args: argparse.Namespace) -> None:
@@ -44,6 +45,9 @@ def main(argv: list[str] | None = None) -> int:
         default=[],
         metavar=("IN", "OUT", "DECODE"),
         help="another file for the same model",
+    )
+    command.add_argument(
+        "--newer", type=Path, help="tools.jsonl that the model is to answer with too, by their descriptions"
     )
     command.set_defaults(run=run_predict)
     command = commands.add_parser("serve", help="POST /retrieve, GET /health")

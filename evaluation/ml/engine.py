@@ -30,6 +30,7 @@ from evaluation.core.metrics import NO_TRACE, trace_fields
 from evaluation.ml import write
 from evaluation.ml.contexts import Context, Contexts, Scores
 from evaluation.ml.export import Export, common_start, load
+from evaluation.ml.newer import with_newer
 from evaluation.ml.search import BEAMS, ENOUGH, Ranking, Search, Top, beam, top_k
 from evaluation.ml.trie import Mask
 from evaluation.ml.write import Running, Seen, Writer, Written
@@ -171,26 +172,17 @@ class Batch:
         if not looked:
             return
         everyone = list(looked)
-        tops = self._ranked(everyone, looked, [self.export.banned(one.item) for one in everyone])
+        whole = self._ranked(everyone, looked, [self.export.mask(one.item) for one in everyone])
         limited = [one for one in everyone if one.decode != TRACE and one.item.get("permissions") is not None]
-        open_tops = self._ranked(limited, looked, [self.export.mask(one.item) for one in limited])
-        whole = dict(zip(limited, open_tops, strict=True))
+        tops = self._ranked(limited, looked, [self.export.banned(one.item) for one in limited])
+        granted = dict(zip(limited, tops, strict=True))
         contexts, items = [looked[one][0] for one in everyone], [one.item for one in everyone]
-        found = request_features(self.export, self.contexts, contexts, tops, items)
-        for one, top, features in zip(everyone, tops, found, strict=True):
+        found = request_features(self.export, self.contexts, contexts, whole, items)
+        for one, top, features in zip(everyone, whole, found, strict=True):
             if one.decode == TRACE:
                 one.fast = {"ranking": top.ranking, "features": features}
                 continue
-            row = ranked_row(self.export, one.item, top.ranking[: one.k])
-            kept = set(row["tools"])
-            withheld = (
-                [self.export.names[at] for at, _ in whole[one].ranking[: one.k]] if one in whole else []
-            )
-            row |= {
-                "exact": top.exact,
-                "features": features,
-                "withheld": [name for name in withheld if name not in kept],
-            }
+            row = fast_row(self.export, one.item, one.k, top, granted.get(one), features)
             one.fast = {**row, "ranking": top.ranking}
             if one.decode == FAST:
                 one.answer(row)
@@ -301,6 +293,10 @@ class Engine:
     batch: Batch | None = None  # of the requests that come one by one
     known: dict[str, Asked] = field(default_factory=dict)  # equal requests are answered once
     changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def with_newer(self, tools: Sequence[Item]) -> "Engine":
+        """An engine that answers with tools newer than the model too, as far as it can; see newer.py."""
+        return Engine(with_newer(self.export, tools))
 
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
@@ -456,6 +452,17 @@ def ranked_row(export: Export, item: Item, found: Ranking) -> Item:
     }
 
 
+def fast_row(export: Export, item: Item, k: int, whole: Top, granted: Top | None, features: Features) -> Item:
+    """`whole`: the ranking of all tools, which tells what the request is about; `granted`: of those it may use. None:
+    it may use all."""
+    top = granted or whole
+    row = ranked_row(export, item, top.ranking[:k])
+    best, kept = [export.names[tool] for tool, _ in whole.ranking[:k]], set(row["tools"])
+    withheld = [] if granted is None else [name for name in best if name not in kept]
+    first = bool(withheld) and withheld[0] == best[0]
+    return row | {"exact": top.exact, "features": features, "withheld": withheld, "withheld_first": first}
+
+
 def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
     """Tools the request may not use leave the answer after decoding, whatever the trace says."""
     names = export.names
@@ -468,6 +475,7 @@ def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Ite
         "list_steps": result.list_steps,
         "overruled": result.overruled,
         "withheld": [names[tool] for tool in result.tools if tool in banned.tools],
+        "withheld_first": bool(result.tools) and result.tools[0] in banned.tools,
     }
 
 
@@ -518,8 +526,6 @@ def read_items(path: Path, decode: str) -> list[dict[str, Any]]:
         if str(row["id"]) in seen:
             raise TraceError(f"id {row['id']!r} appears twice.", code="bad_item", where=f"{path}:{number}")
         seen.add(str(row["id"]))
-        if not row.get("permissions"):  # of a benchmark's item this says that nothing was said of them
-            row.pop("permissions", None)
         items.append(row)
     return items
 
@@ -545,11 +551,16 @@ class ItemFile:
     decode: str
 
 
-def predict_files(model: Path, files: Sequence[ItemFile], k: int, threads: int) -> None:
-    """Several files with one load of the model; `answered` is told as each is complete."""
+def predict_files(
+    model: Path, files: Sequence[ItemFile], k: int, threads: int, newer: Path | None = None
+) -> None:
+    """Several files with one load of the model; `answered` is told as each is complete. `newer`: a file of tools that
+    it is to answer with too."""
     items = [read_items(file.source, file.decode) for file in files]
     with Progress(sum(map(len, items)), f"loading {model.name}") as progress:
         engine = open_engine(model, threads)
+        if newer:
+            engine = engine.with_newer([row for _, row in read_jsonl(newer)])
         before = 0
         for file, rows in zip(files, items, strict=True):
             file.out.parent.mkdir(parents=True, exist_ok=True)
@@ -587,8 +598,8 @@ def request_features(
         cosines = (read @ export.tool_rows.T).cpu().numpy()
         readings = read.double().round(decimals=4).tolist()
         for features, reading, near, item in zip(found, readings, cosines, items, strict=True):
-            banned = export.banned(item)
-            features |= nearness(near[~banned.flags] if banned.tools else near)
+            mask = export.mask(item)
+            features |= nearness(near[~mask.flags] if mask.tools else near)
             features["reading"] = reading
     return found
 
@@ -611,7 +622,7 @@ def list_features(result: Written, ranking: Ranking) -> Features:
 
 
 def nearness(cosines: npt.NDArray[np.float32]) -> Features:
-    """How near the request lies to the tools that may be answered."""
+    """How near the request lies to the tools, whether or not it may use them."""
     if not len(cosines):
         return {"nearest": 0.0, "near": 0.0, "usual": 0.0, "stands_out": 0.0}
     count = min(NEAREST, len(cosines))

@@ -42,12 +42,12 @@ from evaluation.ml.engine import (
     TRACE_FREE,
     Item,
     Told,
+    fast_row,
     list_features,
     listed_row,
     parsed_row,
     query_ids,
     question_ids,
-    ranked_row,
     ranking_features,
     reading,
 )
@@ -309,6 +309,10 @@ class Engine:
     server: Server
     backend: dict[str, str]  # {"engine", "version", "host"}
 
+    def with_newer(self, tools: Sequence[Item]) -> "Engine":
+        """The server holds the rows, so nothing can be added to them."""
+        return self
+
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
@@ -362,7 +366,7 @@ class Engine:
         prompt = tuple(query_ids(self.export, item))
         if decode == TRACE_FREE:
             return self._trace_free(item, prompt) | about
-        top = self._first_look(item, prompt, self.export.banned(item), max(k, BEST))
+        top = self._first_look(item, prompt, self.export.mask(item), max(k, BEST))
         fast = self._ranked(item, prompt, k, top) | about if decode != TRACE else {}
         if decode == FAST:
             return fast
@@ -376,14 +380,10 @@ class Engine:
         search = Search(self.export.root, k, mask, None if item.get("exact", True) else ENOUGH)
         return ranked(self.server, (*prompt, *self._skipping), search)
 
-    def _ranked(self, item: Item, prompt: tuple[int, ...], k: int, top: Top) -> Item:
-        """As our engine does, `withheld` names what would have been found if the request might use all."""
-        row = ranked_row(self.export, item, top.ranking[:k])
-        if item.get("permissions") is not None:
-            whole = self._first_look(item, prompt, self.export.mask(item), k)
-            names, kept = (self.export.names[tool] for tool, _ in whole.ranking), set(row["tools"])
-            row["withheld"] = [name for name in names if name not in kept]
-        return row | {"exact": top.exact, "features": ranking_features(top.ranking)}
+    def _ranked(self, item: Item, prompt: tuple[int, ...], k: int, whole: Top) -> Item:
+        limited = item.get("permissions") is not None
+        granted = self._first_look(item, prompt, self.export.banned(item), k) if limited else None
+        return fast_row(self.export, item, k, whole, granted, ranking_features(whole.ranking))
 
     def _trace(
         self,

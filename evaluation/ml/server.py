@@ -1,10 +1,12 @@
 """The engine behind the site: models over HTTP, loaded on demand, each answering many requests side by side.
 
-In: POST /retrieve {"model": folder, "fallback": folders, "query", "mode", "k", "permissions", "without", "domain",
-"exact", "stream"}. Out: the prediction beside the folder and digest of the model that made it; as a stream, a JSON
-object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}. POST /batch has
-`requests` and gives `answers`, in which a mistake is that request's own. While the wanted model loads, the first
-fallback that is there answers; without one the answer is 503 with Retry-After, so no request hangs on a disk.
+In: POST /retrieve {"model": folder, "fallback": folders, "newer", "query", "mode", "k", "permissions", "without",
+"domain", "exact", "stream"}. Out: the prediction beside the folder and digest of the model that made it; as a stream, a
+JSON object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}. POST /batch
+has `requests` and gives `answers`, in which a mistake is that request's own. While the wanted model loads, the first
+fallback that is there answers; without one the answer is 503 with Retry-After, so no request hangs on a disk. `newer`
+names the tools that are newer than the models, as POST /tools {"newer", "tools"} told them. A name that is not known
+here is answered with 409 `unknown_tools`; whoever asked tells them and asks again.
 
 Who may ask: whoever knows the token, where there is one; and only under a name of this server, so that no page in a
 browser can. What is loaded lies below one of the folders the server was given, and holds nothing that runs code.
@@ -28,6 +30,7 @@ from typing import Any, TypeGuard, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
+from evaluation.core.asking import item
 from evaluation.ml.manifest import digest
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
@@ -35,6 +38,10 @@ from trace_site.lib.loading import loading_modules
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
 LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
+LONGEST_TOOLS = 8_000_000  # bytes of a list of newer tools
+MOST_LISTS = (
+    4  # of newer tools, and engines that hold one of them, kept for each model; the oldest leaves first
+)
 LONGEST_QUERY = 4_000  # characters
 MOST_TOOLS = 100
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
@@ -48,7 +55,7 @@ MOST_REQUESTS = 100  # of one batch
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MODES = ("fast", "trace", "trace-free", "beam", "both")
 DEFAULTS = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True, "stream": False}
-ASKED = ("query", "permissions", "without", "domain", "exact")  # of a request, what the model is told
+STATUS = {"no_export": 404, "unknown_tools": 409}  # of what is refused; 400 else
 Answer = dict[str, Any]
 
 
@@ -65,6 +72,25 @@ class Slot:
         self.engine: Any = None
         self.error: TraceError | None = None
         self.failed_at = 0.0
+        self.holding: OrderedDict[str, Any] = (
+            OrderedDict()
+        )  # {name of a list of newer tools: the engine with them}
+        self.reading = threading.Lock()
+
+    def engine_with(self, newer: str, models: "Models") -> Any:
+        """The engine that answers with these newer tools too. Their descriptions are read once, while others wait.
+        Raises TraceError `unknown_tools`."""
+        if not newer:
+            return self.engine
+        with self.reading:
+            if newer not in self.holding:
+                tools = models.newer.get(newer)
+                if tools is None:
+                    problem = "the list of newer tools is not known here."
+                    raise TraceError(problem, code="unknown_tools", where="/newer", hint="Send it to /tools.")
+                self.holding[newer] = self.engine.with_newer(tools)
+                drop_oldest(self.holding, MOST_LISTS)
+            return self.holding[newer]
 
 
 class Models:
@@ -74,6 +100,9 @@ class Models:
         self.opener = opener
         self.roots = [root.resolve() for root in roots]
         self.slots: OrderedDict[str, Slot] = OrderedDict()
+        self.newer: OrderedDict[str, list[Answer]] = (
+            OrderedDict()
+        )  # lists of newer tools by the names they were given
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
 
@@ -118,8 +147,7 @@ class Models:
                 # not before: where no thread can be started, the next request tries
                 self.slots[str(path)] = slot
             self.slots.move_to_end(str(path))
-            while len(self.slots) > MODELS:
-                self.slots.popitem(last=False)
+            drop_oldest(self.slots, MODELS)
             return slot
 
     def _load(self, path: Path, slot: Slot) -> None:
@@ -147,6 +175,11 @@ class Models:
         return {"status": "ok", "models": rows}
 
 
+def drop_oldest(kept: OrderedDict[str, Any], most: int) -> None:
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
 def said(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
 
@@ -172,12 +205,14 @@ def read_json(body: bytes) -> Answer:
 
 def read_models(data: Answer) -> Answer:
     """Which models are asked."""
-    model, fallback = data.get("model"), data.get("fallback") or []
+    model, fallback, newer = data.get("model"), data.get("fallback") or [], data.get("newer") or ""
     if not isinstance(model, str) or not model:
         raise TraceError("must be the folder of an exported model.", code="bad_request", where="/model")
     if not are_texts(fallback):
         raise TraceError("must be a list of folders.", code="bad_request", where="/fallback")
-    return {"model": model, "fallback": fallback}
+    if not isinstance(newer, str):
+        raise TraceError("must be the name of a list of tools.", code="bad_request", where="/newer")
+    return {"model": model, "fallback": fallback, "newer": newer}
 
 
 def read_request(data: Answer) -> Answer:
@@ -213,27 +248,32 @@ def answer(
     departure: Departure,
     on_event: Callable[[str, Any], None] | None = None,
 ) -> Answer:
-    item = {"id": "request"} | {name: request[name] for name in ASKED}
-    row: Answer = engine.answer(item, request["mode"], request["k"], on_event, departure)
+    row: Answer = engine.answer(item("request", request), request["mode"], request["k"], on_event, departure)
     return {name: value for name, value in row.items() if name != "id"}
 
 
-def chosen_and_read(models: Models, data: Answer) -> tuple[Slot, Answer, Answer]:
-    """The model that answers, what is asked, and what is said of both beside the answer."""
-    chosen, request = read_models(data), read_request(data)
+def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
+    """The engine that answers, and what is said of its model beside the answer."""
+    chosen = read_models(data)
     folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
-    about = {"model": str(folder), "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
-    return slot, request, about
+    return slot.engine_with(chosen["newer"], models), {"model": str(folder), "digest": slot.identity}
+
+
+def chosen_and_read(models: Models, data: Answer) -> tuple[Any, Answer, Answer]:
+    """The engine that answers, what is asked, and what is said of both beside the answer."""
+    request = read_request(data)
+    engine, about = chosen_engine(models, data)
+    return engine, request, about | {"mode": request["mode"], "k": request["k"]}
 
 
 def retrieve(models: Models, data: Answer, departure: Departure) -> Answer:
-    slot, request, about = chosen_and_read(models, data)
-    return about | answer(slot.engine, request, departure)
+    engine, request, about = chosen_and_read(models, data)
+    return about | answer(engine, request, departure)
 
 
 def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answer]:
     """Events. Mistakes are raised at once; what fails later is the last event."""
-    slot, request, about = chosen_and_read(models, data)
+    engine, request, about = chosen_and_read(models, data)
     events: SimpleQueue[Answer] = SimpleQueue()
 
     def on_event(name: str, said: Any) -> None:
@@ -241,7 +281,7 @@ def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answe
 
     def work() -> None:
         try:
-            events.put({"event": "done", **about, **answer(slot.engine, request, departure, on_event)})
+            events.put({"event": "done", **about, **answer(engine, request, departure, on_event)})
         except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told
             events.put({"event": "error", **told(error)})
 
@@ -258,21 +298,39 @@ def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answe
 
 def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer:
     """All requests side by side."""
-    chosen, requests = read_models(data), data.get("requests") or []
+    requests = data.get("requests") or []
     fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_REQUESTS
     if not fits or not all(isinstance(one, dict) for one in requests):
         raise TraceError(f"must be 1..{MOST_REQUESTS} objects.", code="bad_request", where="/requests")
-    folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
+    engine, about = chosen_engine(models, data)
 
     def answered(one: Answer) -> Answer:
         try:
-            return answer(slot.engine, read_request({"without": data.get("without"), **one}), departure)
+            return answer(engine, read_request({"without": data.get("without"), **one}), departure)
         except Exception as error:  # noqa: BLE001 - whatever it was, the others have their answers
             return {"error": told(error)}
 
     with ThreadPoolExecutor(len(requests)) as pool:
         answers = list(pool.map(answered, requests))
-    return {"model": str(folder), "digest": slot.identity, "answers": answers}
+    return about | {"answers": answers}
+
+
+def keep_tools(models: Models, data: Answer, _: Departure) -> Answer:
+    """A list of newer tools, by the name under which it will be asked for."""
+    newer, tools = data.get("newer"), data.get("tools")
+    if not isinstance(newer, str) or not newer:
+        raise TraceError("must name the list.", code="bad_request", where="/newer")
+    if not isinstance(tools, list) or not all(isinstance(one, dict) and is_tool(one) for one in tools):
+        problem = "must be tools, each with name, description, domain and permissions."
+        raise TraceError(problem, code="bad_request", where="/tools")
+    models.newer[newer] = tools
+    drop_oldest(models.newer, MOST_LISTS)
+    return {"newer": newer, "tools": len(tools)}
+
+
+def is_tool(row: Answer) -> bool:
+    texts = all(isinstance(row.get(name), str) for name in ("name", "description", "domain"))
+    return texts and "/" in row["name"].strip("/") and are_texts(row.get("permissions"))
 
 
 class Server(ThreadingHTTPServer):
@@ -382,13 +440,14 @@ class Handler(BaseHTTPRequestHandler):
         if not length.isdecimal():
             message = "the request must say in Content-Length how long its body is."
             return self.fail(411, message, "bad_request")
-        if len(length) > 18 or int(length) > LONGEST_BODY:
-            return self.fail(413, f"needs a body of at most {LONGEST_BODY} bytes.", "too_large")
+        longest = LONGEST_TOOLS if self.path == "/tools" else LONGEST_BODY
+        if len(length) > 18 or int(length) > longest:
+            return self.fail(413, f"needs a body of at most {longest} bytes.", "too_large")
         body = self.rfile.read(int(length))
         self.take_time()
         if len(body) < int(length):
             return self.fail(408, f"the request did not come whole within {READ_SECONDS:.0f} s.", "too_slow")
-        answers = {"/retrieve": retrieve, "/batch": retrieve_batch}.get(self.path)
+        answers = {"/retrieve": retrieve, "/batch": retrieve_batch, "/tools": keep_tools}.get(self.path)
         if answers is None:
             return self.fail(404, "unknown address.", "not_found")
         departure = self.house.departures[self] = Departure()
@@ -404,7 +463,7 @@ class Handler(BaseHTTPRequestHandler):
         except TraceError as error:
             if error.code.startswith("llm_"):  # of the server that holds the weights, which may serve again
                 return self.answer(503, error.as_dict(), {"Retry-After": RETRY_AFTER})
-            self.answer(404 if error.code == "no_export" else 400, error.as_dict())
+            self.answer(STATUS.get(error.code, 400), error.as_dict())
         except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told
             self.answer(500, told(error))
         else:

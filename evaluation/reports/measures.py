@@ -18,7 +18,7 @@ from evaluation.benchmarks.selectors import (
 )
 from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import ALL, LIST_METRICS, METRICS, RANKED_METRICS
-from evaluation.models import Benchmark, Evaluation
+from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
 from training.models import Model, Run
 
 Decode = Evaluation.Decode
@@ -48,7 +48,7 @@ KINDS = {
     ),
     "ranked": Kind(
         "ranked lists (R@1, R@5, R@10)",
-        (Decode.FAST, Decode.BEAM),
+        (Decode.FAST, Decode.BEAM, Decode.FAST_DOMAIN),
         titles(RANKED_METRICS),
         ("recall@1", "recall@5", "recall@10"),
     ),
@@ -125,7 +125,8 @@ class Choice:
         if self.kind == "probes":
             found = evaluations().filter(benchmark__in=self.probes, model__isnull=False)
         else:
-            decodes = (self.decode, Decode.EMBEDDING) if self.kind == "ranked" else (self.decode,)
+            baseline = Decode.EMBEDDING_DOMAIN if self.decode in GIVEN_DOMAIN else Decode.EMBEDDING
+            decodes = (self.decode, baseline) if self.kind == "ranked" else (self.decode,)
             found = evaluations().filter(benchmark=self.benchmark, decode__in=decodes)
         if self.snapshot:
             found = found.filter(model__run__snapshot=self.snapshot) | found.filter(model=None)

@@ -17,8 +17,8 @@ from django.db.models.functions import MD5
 from django.utils import timezone
 
 from catalog.core.words import text_key
-from catalog.services import retired_names
 from evaluation.benchmarks.services import K
+from evaluation.core.asking import labelled_item
 from evaluation.coverage.outcomes import label_of, reported, still_there
 from evaluation.models import Evaluation, KeptOutAnswer
 from synthesis.models import Sample, SnapshotSample
@@ -26,7 +26,7 @@ from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
 from trace_site.jobs import JobContext
 from trace_site.lib.files import content_hash, read_jsonl, write_jsonl
 from training.models import Model
-from training.registry.registry import tools_of
+from training.registry.registry import Served
 
 PER_TOOL = 10  # samples a right tool
 MOST = 2000  # samples a model
@@ -43,6 +43,7 @@ class KeptOutWork:
     model: Model
     rows: list[dict[str, Any]]
     asked: list[dict[str, Any]] = field(default_factory=list)
+    served: Served = Served()
     embedding: dict[str, list[str]] | None = None
     published: bool = False
     decode: str = Evaluation.Decode.FAST
@@ -74,10 +75,8 @@ class KeptOutWork:
         return settings.TRACE_HOME / "rule-tests" / f"kept-out-{self.model.pk}-{which}"
 
     def ask(self, export: Path) -> None:
-        """It is asked as it is served: tools that are retired now are masked."""
-        without = sorted(retired_names() & tools_of(export, self.model.store_digest))
-        masked = {"without": without} if without else {}
-        self.asked = [{"id": row["id"], "query": row["query"], **masked} for row in self.rows]
+        self.served = Served.now(self.model)
+        self.asked = [labelled_item(row, self.served.without) for row in self.rows]
         write_jsonl(self.folder / "items.jsonl", self.asked)
 
     def publish(self, ctx: JobContext, result: dict[str, Any]) -> None:

@@ -45,7 +45,10 @@ def counted() -> QuerySet[Evaluation]:
 def unfinished() -> QuerySet[Evaluation]:
     """Those counted by no definition that is known, and lists that the baseline came too late for."""
     newer = Evaluation.objects.filter(
-        model=None, metrics__isnull=False, benchmark=OuterRef("benchmark"), pk__gt=OuterRef("pk")
+        decode=Evaluation.Decode.EMBEDDING,
+        metrics__isnull=False,
+        benchmark=OuterRef("benchmark"),
+        pk__gt=OuterRef("pk"),
     )
     late = Q(Exists(newer), decode__in=TRACED) & ~Q(metrics__has_key="same_length")
     return counted().filter(Q(definition=None) | late)

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import backend_of, rule_results
 from evaluation.benchmarks.services import K
+from evaluation.core.asking import labelled_item
 from evaluation.core.metrics import PASS_MEANING, judge_rule_test
 from evaluation.models import Evaluation, RuleTestResult
 from evaluation.retrieval import retriever
@@ -32,7 +33,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl, write_jsonl
 from trace_site.paging import numbers_of
 from training.models import UNDER_WAY, Model
-from training.registry.registry import current_aliases
+from training.registry.registry import Served, current_aliases
 
 KIND = "rule_tests"
 PATIENCE = 8.0  # seconds a model may take to load before it is left out
@@ -47,6 +48,7 @@ class RuleTestWork:
     model: Model
     versions: list[RuleVersion]
     asked: list[dict[str, Any]] = field(default_factory=list)
+    served: Served = Served()
     published: bool = False
     decode: str = Evaluation.Decode.FAST
 
@@ -71,8 +73,9 @@ class RuleTestWork:
         return settings.TRACE_HOME / "rule-tests" / f"model-{self.model.pk}-{which}"
 
     def ask(self, export: Path) -> None:
+        self.served = Served.now(self.model)
         self.asked = [
-            {"id": f"{version.pk}-{number}", "query": test["query"]}
+            labelled_item({"id": f"{version.pk}-{number}", "query": test["query"]}, self.served.without)
             for version in self.versions
             for number, test in enumerate(version.tests)
         ]

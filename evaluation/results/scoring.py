@@ -104,7 +104,7 @@ def score_requests(
 
 def newest_baseline(benchmark: Benchmark) -> int | None:
     """The evaluation of the embedding that lists are compared with at their own length; None while there is none."""
-    made = Evaluation.objects.filter(benchmark=benchmark, model=None, metrics__isnull=False)
+    made = Evaluation.objects.filter(benchmark=benchmark, decode=Decode.EMBEDDING, metrics__isnull=False)
     return made.order_by("-id").values_list("pk", flat=True).first()
 
 

@@ -11,10 +11,11 @@ from django.conf import settings
 from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
+from evaluation.core.asking import labelled_item, labelled_question
 from evaluation.core.embedding import ranked
 from evaluation.core.report import asked_at_once
 from evaluation.gate.services import report_make
-from evaluation.models import Benchmark, Evaluation
+from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
 from evaluation.results import comparison
 from evaluation.results.groups import DefinitionMoved
 from evaluation.results.kept_out import KeptOutWork
@@ -29,7 +30,7 @@ from trace_site.lib.files import read_json, read_jsonl, write_jsonl
 from trace_site.lib.provenance import hardware_facts
 from training.core.questions import TAUGHT
 from training.models import Model
-from training.registry.registry import current_aliases, export_dir
+from training.registry.registry import Served, current_aliases, export_dir
 from training.runs.stages import child_env
 
 ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
@@ -186,6 +187,10 @@ class Work:
     def decode(self) -> str:
         return self.evaluation.decode
 
+    @property
+    def served(self) -> Served:
+        return self.unit.served
+
     def ask(self, export: Path) -> None:
         """Write the items; a question about a tool the model has no token for cannot be asked."""
         spec = read_json(export / "trace.json")
@@ -198,8 +203,14 @@ class Work:
             )
         names = {tool["name"] for tool in spec["tools"]}
         self.asked = [row for row in self.rows if not row.get("tool") or row["tool"] in names]
-        left_out = {"without": self.unit.without} if self.unit.without else {}
-        write_jsonl(self.folder / "items.jsonl", [row | left_out for row in self.asked])
+        write_jsonl(self.folder / "items.jsonl", map(self.item, self.asked))
+
+    def item(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What the engine is told of a row."""
+        if self.decode == Evaluation.Decode.LETTERS:
+            return labelled_question(row)
+        domain = row["domain"] if self.decode in GIVEN_DOMAIN else None
+        return labelled_item(row, self.served.without, domain=domain)
 
     def written(self) -> Rows:
         """The answers in the order in which they were given."""
@@ -271,10 +282,14 @@ def predict(
 
     if asked:
         arguments: list[Any] = ["predict", "--model", export, "--k", K]
+        if newer := next((work.served.newer for work in asked if work.served.newer), ()):
+            write_jsonl(path := asked[0].folder / "newer.jsonl", newer)
+            arguments += ["--newer", path]
         for work in asked:
             source, out = work.folder / "items.jsonl", work.folder / "predictions.jsonl"
-            first = ["--in", source, "--out", out, "--decode", work.decode]
-            arguments += first if work is asked[0] else ["--also", source, out, work.decode]
+            decode = GIVEN_DOMAIN.get(work.decode, work.decode)
+            first = ["--in", source, "--out", out, "--decode", decode]
+            arguments += first if work is asked[0] else ["--also", source, out, decode]
         run(ctx, ENGINE, arguments, asked[0].folder / "errors.txt", on_event)
     for work in works:
         if not work.published:
@@ -283,24 +298,43 @@ def predict(
 
 def embed(ctx: JobContext, work: Work, progress: JobProgress) -> None:
     label = f"{work.evaluation.benchmark}, {work.decode}"
-    write_jsonl(work.folder / "predictions.jsonl", by_embedding(ctx, work.folder, work.rows, label, progress))
+    given = work.decode in GIVEN_DOMAIN
+    found = by_embedding(ctx, work.folder, work.rows, label, progress, given_domain=given)
+    write_jsonl(work.folder / "predictions.jsonl", found)
     work.asked = work.rows
 
 
-def by_embedding(ctx: JobContext, folder: Path, rows: Rows, label: str, progress: JobProgress) -> Rows:
-    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows: {id, tools, scores}."""
+def by_embedding(
+    ctx: JobContext,
+    folder: Path,
+    rows: Rows,
+    label: str,
+    progress: JobProgress,
+    *,
+    given_domain: bool = False,
+) -> Rows:
+    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows: {id, tools, scores}.
+    `given_domain`: over those of each row's domain alone."""
     texts, out = folder / "texts.jsonl", folder / "encoded"
     write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in rows])
     arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
     run(ctx, ENCODER, arguments, folder / "errors.txt", lambda event: progress.show(event, label))
     tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
-    stored = sorted(tools.values_list("name", "embedding"), key=lambda row: row[0])  # as ties are settled
-    matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
-    lists = ranked(np.load(out / "embeddings.npy"), matrix, [name for name, _ in stored], EMBEDDING_K)
+    stored = sorted(tools.values_list("name", "domain", "embedding"))  # by name, as ties are settled
+    domains = {str(row["id"]): row["domain"] if given_domain else "" for row in rows}
+    keys, queries = read_json(out / "ids.json"), np.load(out / "embeddings.npy")
+    lists: dict[str, list[tuple[str, float]]] = {}
+    for domain in set(domains.values()):
+        chosen = [row for row in stored if not domain or row[1] == domain]
+        matrix = np.asarray([np.asarray(row) for *_, row in chosen], dtype=np.float32)
+        places = [at for at, key in enumerate(keys) if domains[str(key)] == domain]
+        names = [name for name, *_ in chosen]
+        found = ranked(queries[places], matrix, names, EMBEDDING_K)
+        lists |= {str(keys[at]): row for at, row in zip(places, found, strict=True)}
     progress.before += len(rows)
     return [
-        {"id": str(key), "tools": [name for name, _ in found], "scores": [score for _, score in found]}
-        for key, found in zip(read_json(out / "ids.json"), lists, strict=True)
+        {"id": key, "tools": [name for name, _ in row], "scores": [score for _, score in row]}
+        for key, row in lists.items()
     ]
 
 

@@ -17,12 +17,12 @@ from rest_framework.fields import empty
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
+from evaluation.core.asking import Query
 from evaluation.core.withholding import granted
 from evaluation.models import RetrievalRequest
 from evaluation.requests.log import ANSWERED, LONGEST_CALLER, Entry, caller_hash, request_id, requests
 from evaluation.retrieval import retriever
 from evaluation.retrieval.lookups import lookups
-from evaluation.retrieval.retriever import Query
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, examples_beside, request_example
@@ -113,10 +113,15 @@ class BatchInput(InputSerializer):
 
 class RetrievedTool(serializers.Serializer[Any]):
     name = serializers.CharField()
-    score = serializers.FloatField(allow_null=True)
+    score = serializers.FloatField(
+        allow_null=True, help_text="log-probability that orders the list; how sure to be is `confidence`"
+    )
     description = serializers.CharField()
     deprecated = serializers.BooleanField()
     retired = serializers.BooleanField()
+    newer = serializers.BooleanField(
+        help_text="it came to the catalog after the model, which ranks it by its description alone"
+    )
 
 
 class RetrievingModel(serializers.Serializer[Any]):
@@ -160,7 +165,8 @@ class RetrieveAnswer(serializers.Serializer[Any]):
     ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
     confidence = serializers.FloatField(
         allow_null=True,
-        help_text="calibrated probability that the first tool is right; null while the model is not calibrated",
+        help_text="calibrated probability that the first tool is right; null while the model is not calibrated, "
+        "where no tool fits, and where the tool that fits best is withheld",
     )
     fits = serializers.BooleanField(
         allow_null=True,

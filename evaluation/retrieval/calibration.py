@@ -23,19 +23,23 @@ NOTHING_REFUSED = (
     "Nothing is refused yet: import requests that no tool answers with benchmark_import --kind outside "
     "--part development, then evaluate the model."
 )
-NO_TOOL_FITS = "No tool fits this request; the tools named are the nearest ones."
+NO_TOOL_FITS = "No tool fits this request; a tool that is named is only the nearest."
+WITHHELD_FIRST = "The tool that fits this request best needs a permission that this call does not have."
 UNKNOWN = AnswerVerdict(None, None, None)
 
 
 def judged(known: Mapping[str, Fit], decode: str, features: Mapping[str, Any]) -> tuple[AnswerVerdict, str]:
     """What is said beside an answer, and why a part of it is not known, or "". `known`: {decode: fit} of the model. A
-    way of answering that was never calibrated is judged by the ranking, while its list begins with the same tool."""
+    way of answering that was never calibrated is judged by the ranking, while its list begins with the same tool.
+    Where no tool fits there is no first tool to be sure of."""
     found = known.get(decode) or known.get(Decode.FAST)
     verdict = found.verdict(features) if found else UNKNOWN
     if decode not in known and not features.get("agrees"):
         verdict = replace(verdict, confidence=None)
     if verdict.confidence is None and verdict.fits is None:
         return UNKNOWN, NOT_CALIBRATED
+    if verdict.fits is False:
+        verdict = replace(verdict, confidence=None)
     return verdict, NOTHING_REFUSED if verdict.fits is None else ""
 
 

@@ -22,8 +22,16 @@ from evaluation.requests.log import policy
 from rules.models import Rule, RuleVersion
 from synthesis.models import Snapshot
 from trace_site.database import Generations, generation_key
+from trace_site.lib.files import content_hash
 from training.models import AliasMove, Model
-from training.registry.registry import export_dir, model_named, tools_of
+from training.registry.registry import (
+    as_engines_read,
+    export_dir,
+    holds_newer,
+    model_named,
+    newer_than,
+    tools_of,
+)
 
 FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
 MOST_MOVES = 20  # of the champion's alias that are looked through for them
@@ -39,12 +47,23 @@ class KnownTool:
     needs: frozenset[str]
 
 
+class Newer(NamedTuple):
+    """Tools that some models have no token for. `held`: those that the engine answers with by their descriptions, by
+    `name` together; `of`: those of each model; `lost`: how many each cannot answer with."""
+
+    name: str
+    held: dict[str, dict[str, Any]]
+    of: dict[int, frozenset[str]]
+    lost: dict[int, int]
+
+
 class CatalogPart:
     def __init__(self) -> None:
         self._tools: dict[str, KnownTool | None] = {}
         self._domains: set[str] = set()
         self._masked: frozenset[str] | None = None
         self._without: dict[str, list[str]] = {}
+        self._newer: dict[tuple[int, ...], Newer] = {}
         self._needs: dict[str, frozenset[str]] | None = None
         self._redactions: dict[frozenset[str], Redaction] = {}
 
@@ -76,6 +95,21 @@ class CatalogPart:
         if digest not in self._without:
             self._without[digest] = sorted(self._masked & tools_of(Path(folder), digest))
         return self._without[digest]
+
+    def newer(self, models: Mapping[str, Model]) -> "Newer":
+        """The tools that came to the catalog after these models, by their folders; none that is blocked."""
+        key = tuple(model.pk for model in models.values())
+        if key not in self._newer:
+            found = Newer("", {}, {}, {})
+            for folder, model in models.items():
+                newer = newer_than(tools_of(Path(folder), model.store_digest)).filter(blocked_at=None)
+                own = as_engines_read(newer) if holds_newer(model) else []
+                found.held.update((tool["name"], tool) for tool in own)
+                found.of[model.pk] = frozenset(tool["name"] for tool in own)
+                found.lost[model.pk] = newer.count() - len(own)
+            name = content_hash(list(found.held.values())) if found.held else ""
+            self._newer[key] = found._replace(name=name)
+        return self._newer[key]
 
     def redaction(self, holds: frozenset[str]) -> Redaction:
         """Of the names of all tools that need what is not held; anew for each text."""

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
@@ -14,6 +13,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import rule_results
+from evaluation.core.asking import Query
 from evaluation.models import Benchmark, Prediction
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
@@ -23,7 +23,7 @@ from synthesis.samples.checks import trace_spans
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from training.models import Model, Run
-from training.registry.registry import current_aliases, newer_tools
+from training.registry.registry import current_aliases, holds_newer, newer_tools
 from training.registry.selectors import alias_names, models
 
 PATIENCE = 20.0  # seconds a page waits for a model that is loading
@@ -67,7 +67,7 @@ def playground_page(request: HttpRequest) -> HttpResponse:
         beside = plain[0] if plain else aliases.get("previous")
         second = str(beside.pk) if beside and str(beside.pk) != first else ""
     tools = newer_tools(asked) if asked else None
-    count, first_newer = (0, []) if tools is None else (tools.count(), list(tools[:NEWER]))
+    count, first_newer = (0, []) if tools is None else (tools.count(), list(tools.order_by("-pk")[:NEWER]))
     engine_error = ""
     try:
         running_engine()
@@ -80,8 +80,10 @@ def playground_page(request: HttpRequest) -> HttpResponse:
         "first": first,
         "second": second,
         "examples": examples(asked),
-        # the tools the chosen model has no token for
-        "newer": {"model": asked, "count": count, "first": first_newer} if first_newer else None,
+        # the tools the chosen model was not trained on
+        "newer": {"model": asked, "count": count, "first": first_newer, "held": holds_newer(asked)}
+        if asked and first_newer
+        else None,
         "engine_error": engine_error,
     }
     return render(request, "evaluation/playground.html", context)
@@ -144,7 +146,7 @@ def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
             if name == "text":
                 yield event("text", escape(part["text"]))
             elif name == "fast":
-                rows = {"answer": part, "tables": [(RANKED, chances(part["ranked"]))], "is_first": True}
+                rows = {"answer": part, "tables": [(RANKED, part["ranked"])], "is_first": True}
                 yield event("fast", render_to_string("evaluation/_answer_first.html", rows))
             else:
                 context = shown(part)
@@ -158,7 +160,7 @@ def _asked(choice: Choice, departure: Departure | None) -> Iterator[tuple[str, d
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            query = retriever.Query(choice.query, choice.mode, SHOWN)
+            query = Query(choice.query, choice.mode, SHOWN)
             yield from retriever.retrieve_in_parts(query, choice.model, departure=departure)
             return
         except TraceError as error:
@@ -171,11 +173,6 @@ def event(name: str, text: str) -> str:
     """A server-sent event; its text may have several lines."""
     lines = "".join(f"data: {line}\n" for line in text.split("\n"))
     return f"event: {name}\n{lines}\n"
-
-
-def chances(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Scores are log-probabilities; people read per cent."""
-    return [{**row, "chance": None if row["score"] is None else 100 * exp(row["score"])} for row in rows]
 
 
 def shown(answer: dict[str, Any]) -> dict[str, Any]:
@@ -194,5 +191,5 @@ def shown(answer: dict[str, Any]) -> dict[str, Any]:
         "notes": [note for note in answer["notes"] if note != NO_TOOL_FITS],
         "chance": 100 * (answer["confidence"] or 0),
         "spans": trace_spans(answer["trace"], known.values_list("name", flat=True), names, codes),
-        "tables": [(title, chances(rows)) for title, rows in lists if rows],
+        "tables": [(title, rows) for title, rows in lists if rows],
     }

@@ -9,15 +9,17 @@ none of them stands in no list, and its name in no text, of any answer in any mo
 
 import secrets
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
 
+from evaluation.core.asking import Query
 from evaluation.core.metrics import NO_TRACE, trace_notes
 from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
-from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
+from evaluation.retrieval.calibration import NO_TOOL_FITS, WITHHELD_FIRST, judged
 from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
 from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
 from trace_site.artefacts import store
@@ -35,38 +37,18 @@ MOST_QUERIES = 64  # of one batch
 Answer = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One question. `permissions`: the targets that are granted; None: all. `exact`: the ranking equals scoring every
-    tool; without it a search of limited length may do."""
-
-    query: str
-    mode: str = "fast"
-    k: int = 10
-    permissions: Granted = None
-    domain: str | None = None
-    exact: bool = True
-
-    def check(self, known: Lookups) -> None:
-        """Raises TraceError `bad_request`, `no_such_domain`."""
-        if not self.query.strip() or len(self.query) > LONGEST_QUERY:
-            raise TraceError(
-                f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query"
-            )
-        if self.mode not in MODES:
-            raise TraceError(
-                f"{self.mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode"
-            )
-        if not 1 <= self.k <= MOST_TOOLS:
-            raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
-        if self.domain and not known.catalog.has_domain(self.domain):
-            raise TraceError(f"there is no domain {self.domain!r}.", code="no_such_domain", where="domain")
-
-    def as_asked(self) -> Answer:
-        """As the engine is asked."""
-        granted = None if self.permissions is None else sorted(self.permissions)
-        asked = {"query": self.query, "mode": self.mode, "k": self.k, "permissions": granted}
-        return {**asked, "domain": self.domain, "exact": self.exact}
+def check(query: Query, known: Lookups) -> None:
+    """Raises TraceError `bad_request`, `no_such_domain`."""
+    if not query.query.strip() or len(query.query) > LONGEST_QUERY:
+        raise TraceError(f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query")
+    if query.mode not in MODES:
+        raise TraceError(
+            f"{query.mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode"
+        )
+    if not 1 <= query.k <= MOST_TOOLS:
+        raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
+    if query.domain and not known.catalog.has_domain(query.domain):
+        raise TraceError(f"there is no domain {query.domain!r}.", code="no_such_domain", where="domain")
 
 
 class Session:
@@ -82,7 +64,7 @@ class Session:
         self.started = time.perf_counter()
         self.known = known or lookups()
         for query in queries:
-            query.check(self.known)
+            check(query, self.known)
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
         self.models = {self.known.serving.folder(self.wanted): self.wanted}
         if model == AliasMove.Alias.CHAMPION:  # while a new champion loads, the one before it answers
@@ -92,6 +74,7 @@ class Session:
                 except TraceError:
                     continue  # its files are gone or damaged
         self.engine = engine or running_engine()
+        self.newer = self.known.catalog.newer(self.models)
 
     def request(self) -> Answer:
         """What the engine is told besides the questions."""
@@ -101,7 +84,35 @@ class Session:
             for at, model in self.models.items()
             for name in self.known.catalog.without(at, model.store_digest)
         ]
-        return {"model": wanted, "fallback": fallback, "without": list(dict.fromkeys(without))}
+        asked = {"model": wanted, "fallback": fallback, "newer": self.newer.name}
+        return asked | {"without": list(dict.fromkeys(without))}
+
+    def ask(self, path: str, questions: Answer, departure: Departure | None, patience: float = 0.0) -> Answer:
+        """The engine's raw answer."""
+        request = {**self.request(), **questions}
+        try:
+            return ask(self.engine, path, request, patience, departure)
+        except TraceError as error:
+            self.tell_newer(error)
+            return ask(self.engine, path, request, patience, departure)
+
+    def ask_in_lines(self, query: Query, departure: Departure | None) -> Iterator[Answer]:
+        request = {**self.request(), **query.as_asked(), "stream": True}
+        parts = ask_in_lines(self.engine, "/retrieve", request, departure)
+        try:
+            first = list(islice(parts, 1))
+        except TraceError as error:
+            self.tell_newer(error)
+            first, parts = [], ask_in_lines(self.engine, "/retrieve", request, departure)
+        yield from first
+        yield from parts
+
+    def tell_newer(self, refusal: TraceError) -> None:
+        """Tell the engine of the newer tools where it refused for want of them, as it does after each change of the
+        catalog; raise what else it refused with."""
+        if refusal.code != "unknown_tools":
+            raise refusal
+        ask(self.engine, "/tools", {"newer": self.newer.name, "tools": list(self.newer.held.values())})
 
     def answer(self, query: Query, raw: Answer, asked_at: float) -> Answer:
         """What is told of the engine's raw answer."""
@@ -123,11 +134,20 @@ class Session:
         features = trace.get("features") or {}
         decode = "fast" if query.mode == "fast" else "trace"
         verdict, calibration = judged(self.known.serving.fits(model), decode, features)
+        first_is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(
+            answer["tools"][:1]
+        )
+        if first_is_withheld:  # the confidence is that of a tool which is not shown
+            verdict = replace(verdict, confidence=None)
+        newer = self.newer.of[model.pk]
+        shown = described(answer, tools, withheld, newer)[: query.k]
+        ranked = described(fast, tools, withheld, newer)[: query.k] if query.mode == "both" else []
         unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
         now = time.perf_counter()
-        computed = sum(float(part.get("seconds", 0)) for part in parts)
+        computed = max(float(part.get("seconds", 0)) for part in parts)
         notes = [
-            *([NO_TOOL_FITS] if verdict.fits is False else []),
+            *([NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if first_is_withheld else []),
+            *newer_notes([tool["name"] for tool in shown[:1] if tool["newer"]], self.newer.lost[model.pk]),
             *reading_notes(query.query, unread, cut),
             *trace_notes(**said),
         ]
@@ -138,8 +158,8 @@ class Session:
         found = {
             "model": about(model),
             "mode": query.mode,
-            "tools": described(answer, tools, withheld)[: query.k],
-            "ranked": described(fast, tools, withheld)[: query.k] if query.mode == "both" else [],
+            "tools": shown,
+            "ranked": ranked,
             "confidence": verdict.confidence,
             "fits": verdict.fits,
             "calibration": calibration,
@@ -165,10 +185,11 @@ class Session:
 
     def first_part(self, query: Query, raw: Answer) -> Answer:
         """The ranked list of mode both, before the trace is written."""
+        model = self.answering(raw)
         tools = self.known.catalog.tools([*raw["tools"], *(raw.get("withheld") or ())])
         withheld = withheld_of([raw], tools, query.permissions)
-        ranked = described(raw, tools, withheld)[: query.k]
-        return {"model": about(self.answering(raw)), "ranked": ranked, "withheld": told(withheld)}
+        ranked = described(raw, tools, withheld, self.newer.of[model.pk])[: query.k]
+        return {"model": about(model), "ranked": ranked, "withheld": told(withheld)}
 
     def redaction(self, query: Query) -> Redaction | None:
         """Of what this query's trace may not name; None where it may name everything."""
@@ -236,9 +257,8 @@ def answer_of(
     """As `retrieve`. `known`: what was looked up for this call already. `departure`: of whoever asked; the engine is
     told."""
     session = Session([query], model, known, engine)
-    request = {**session.request(), **query.as_asked(), "stream": False}
     sent = time.perf_counter()
-    raw = ask(session.engine, "/retrieve", request, patience, departure)
+    raw = session.ask("/retrieve", {**query.as_asked(), "stream": False}, departure, patience)
     return session.answer(query, raw, sent)
 
 
@@ -251,9 +271,8 @@ def retrieve_many(
 ) -> list[Answer | TraceError]:
     """An answer a query, all of one model; of a query that the engine refuses, why. Raises as `retrieve` does."""
     session = Session(queries, model, known)
-    request = {**session.request(), "requests": [query.as_asked() for query in queries]}
     sent = time.perf_counter()
-    raw = ask(session.engine, "/batch", request, departure=departure)
+    raw = session.ask("/batch", {"requests": [query.as_asked() for query in queries]}, departure)
     return [
         _refused(one["error"])
         if one.get("error")
@@ -274,9 +293,8 @@ def retrieve_in_parts(
     """
     session = Session([query], model, known)
     names = session.redaction(query)
-    request = {**session.request(), **query.as_asked(), "stream": True}
     sent = time.perf_counter()
-    for part in ask_in_lines(session.engine, "/retrieve", request, departure):
+    for part in session.ask_in_lines(query, departure):
         match part.get("event", "done"):  # an engine that does not stream answers whole
             case "fast":
                 yield "fast", session.first_part(query, part)
@@ -328,9 +346,10 @@ def withheld_of(
 
 
 def described(
-    answer: Answer, tools: Mapping[str, KnownTool | None], withheld: Collection[str]
+    answer: Answer, tools: Mapping[str, KnownTool | None], withheld: Collection[str], newer: Collection[str]
 ) -> list[dict[str, Any]]:
-    """The tools of an answer with what the catalog knows of them now; one that has left it is shown as retired."""
+    """The tools of an answer with what the catalog knows of them now; one that has left it is shown as retired.
+    `newer`: those that the model was not trained on."""
     scores = [*answer.get("scores", ()), *[None] * len(answer["tools"])]
     return [
         {
@@ -339,10 +358,26 @@ def described(
             "description": tool.description if (tool := tools.get(name)) else "",
             "deprecated": bool(tool and tool.deprecated),
             "retired": tool is None or tool.retired,
+            "newer": name in newer,
         }
         for name, score in zip(answer["tools"], scores, strict=False)
         if name not in withheld
     ]
+
+
+def newer_notes(first: Sequence[str], lost: int) -> list[str]:
+    """What an answer lacks for want of training. `first`: its first tool, where that is newer than the model; `lost`:
+    how many tools the model cannot answer with."""
+    notes = [
+        f"{name} is newer than the model: it was found by its description alone, and no rule about it was learned."
+        for name in first
+    ]
+    if lost:
+        tools = "1 tool is" if lost == 1 else f"{lost:,} tools are"
+        notes.append(
+            f"{tools} newer than this model, which cannot answer with {'it' if lost == 1 else 'them'}."
+        )
+    return notes
 
 
 def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -> list[str]:

@@ -24,7 +24,8 @@ def predict(args: argparse.Namespace) -> None:
 
 
 def predict_one(args: argparse.Namespace) -> None:
-    tools = [tool["name"] for tool in json.loads((args.model / "trace.json").read_text())["tools"]]
+    newer = rows_of(args.newer) if args.newer else []
+    tools = [tool["name"] for tool in [*json.loads((args.model / "trace.json").read_text())["tools"], *newer]]
     done = len(args.out.read_text().splitlines()) if args.out.is_file() else 0
     with args.out.open("a") as handle:
         for number, item in enumerate(rows_of(args.input)[done:], start=done + 1):
@@ -72,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent-pipe", action="store_true")
     parser.add_argument("what")
-    for name in ("--model", "--out"):
+    for name in ("--model", "--out", "--newer"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--in", dest="input", type=Path)
     for name in ("--decode", "--encoder"):

@@ -13,9 +13,11 @@ from catalog.services import tool_block, tool_unblock
 from evaluation.core import confidence
 from evaluation.models import Calibration
 from evaluation.retrieval import retriever
-from tests.factories import crown, make_model, make_rule, make_tool
+from tests.factories import crown, known_models, make_model, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
+from training.models import Run
+from training.registry import registry
 
 pytestmark = [pytest.mark.django_db]
 TRACE = "The period is May 2024. PAYSLIP_PERIOD sends it to Pay/GetPayslip."
@@ -40,7 +42,7 @@ def engine(settings, monkeypatch):
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     settings.ENGINE_URL = f"http://127.0.0.1:{server.server_address[1]}"
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: f"/models/{model.pk}")
+    known_models(monkeypatch)
     yield answers, asked
     server.shutdown()
     server.server_close()
@@ -78,6 +80,7 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
         "permissions": None,
         "without": [],
         "fallback": [],
+        "newer": "",
         "domain": None,
         "exact": True,
         "stream": False,
@@ -120,7 +123,7 @@ def test_both_gives_the_committed_list_and_the_ranked_one(engine, champion, tool
     found = retriever.retrieve(query="q", mode="both")
     assert [row["name"] for row in found["tools"]] == ["Pay/GetPayslip"]
     assert [row["name"] for row in found["ranked"]] == ["Pay/GetPaystub", "Pay/GetPayslip"]
-    assert found["trace"] == TRACE and found["seconds"] == 0.04
+    assert found["trace"] == TRACE and found["seconds"] == 0.02
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_loading_model_is_waited_for_only_with_patience(engine, champion, tools)
 
 
 def test_engine_that_is_away_is_named_with_a_remedy(champion, settings, monkeypatch, tmp_path):
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/1")
+    known_models(monkeypatch)
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     with pytest.raises(TraceError, match="the engine is not running. Start it with manage.py up"):
         retriever.retrieve(query="q")
@@ -254,7 +257,7 @@ def test_api_says_which_field_is_wrong(api, champion):
 
 
 def test_api_without_an_engine_is_503_with_retry_after(api, champion, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/1")
+    known_models(monkeypatch)
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     answer = post(api)
     assert (answer.status_code, answer["Retry-After"], answer.json()["code"]) == (503, "1", "unavailable")
@@ -288,6 +291,72 @@ def exported(tmp_path, monkeypatch, *names):
     """An export that knows these tools."""
     (tmp_path / "trace.json").write_text(json.dumps({"tools": [{"name": name} for name in names]}))
     monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
+    monkeypatch.setattr("evaluation.retrieval.lookups.tools_of", registry.tools_of)
+
+
+def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
+    engine, champion, tools, tmp_path, monkeypatch
+):
+    answers, asked = engine
+    exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Leave/Book")
+    unknown = (409, {"message": "the list of newer tools is not known here.", "code": "unknown_tools"})
+    found = (200, fast("Pay/GetPaystub", "Leave/Book"))
+    answers.extend([unknown, (200, {"newer": "", "tools": 1}), found, found])
+    for _ in range(2):
+        answer = retriever.retrieve(query="q")
+        assert [row["newer"] for row in answer["tools"]] == [True, False]
+        assert answer["notes"] == [
+            "Pay/GetPaystub is newer than the model: it was found by its description alone, and no rule about it was "
+            "learned."
+        ]
+    first, told, again, later = asked
+    assert first == again == later and first["newer"] == told["newer"] != ""
+    stub = tools[1]
+    assert told["tools"] == [
+        {
+            "name": stub.name,
+            "description": stub.description,
+            "domain": stub.domain_id,
+            "permissions": stub.permissions,
+        }
+    ]
+    answers.append(found)
+    tool_block(tool=stub, because="down", actor=None)
+    retriever.retrieve(query="q")
+    assert asked[-1]["newer"] == "", "a blocked tool is in no answer"
+
+
+def test_a_base_without_an_encoder_says_in_every_answer_which_tools_it_is_too_old_for(
+    engine, champion, tools, tmp_path, monkeypatch
+):
+    answers, asked = engine
+    exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Leave/Book")
+    Run.objects.filter(pk=champion.run_id).update(base="some/language-model")
+    answers.append((200, fast("Leave/Book")))
+    answer = retriever.retrieve(query="q")
+    assert answer["notes"] == ["1 tool is newer than this model, which cannot answer with it."]
+    assert asked[0]["newer"] == ""
+
+
+def test_an_answer_whose_best_tool_is_withheld_says_so_and_is_sure_of_no_other(
+    engine, champion, calibrated, tools
+):
+    near = {"first": -1.0, "lead": 4.0, "nearest": 0.6}
+    row = fast("Leave/Book", features=near, withheld=["Pay/GetPayslip"], withheld_first=True)
+    engine[0].append((200, row))
+    answer = retriever.retrieve(query="my payslip", permissions=[])
+    assert answer["notes"] == [
+        "The tool that fits this request best needs a permission that this call does not have."
+    ]
+    assert (answer["fits"], answer["confidence"]) == (True, None)
+
+
+def test_what_the_model_computed_is_no_longer_than_what_the_caller_waited(engine, champion, tools):
+    part = {"seconds": 0.5}  # a both-answer tells the whole time with each of its parts
+    engine[0].append(
+        (200, {"fast": fast("Leave/Book") | part, "trace": fast("Leave/Book", trace=TRACE) | part})
+    )
+    assert retriever.retrieve(query="q", mode="both")["latency"]["model"] == 0.5
 
 
 @pytest.mark.parametrize("mode", ["fast", "trace", "both"])
@@ -341,10 +410,11 @@ def test_a_request_outside_every_tool_is_answered_so_with_the_nearest_tools(
     for mode in ("fast", "both"):
         answer = post(api, mode=mode).json()
         assert answer["fits"] is False and answer["tools"][0]["name"] == "Pay/GetPayslip"
-        assert answer["notes"] == ["No tool fits this request; the tools named are the nearest ones."]
+        assert answer["notes"] == ["No tool fits this request; a tool that is named is only the nearest."]
+        assert answer["confidence"] is None, "there is no first tool to be sure of"
     call_command("retrieve", "lunch")
     printed = capsys.readouterr().out
-    assert "No tool fits this request. The nearest:" in printed and "% sure of the first tool" in printed
+    assert "No tool fits this request. The nearest:" in printed and "% sure" not in printed
 
 
 def test_without_development_requests_nothing_is_refused_and_the_answer_says_what_to_do(

@@ -15,7 +15,7 @@ from evaluation.results import rule_tests, tasks
 from evaluation.results.rule_tests import stored_results
 from evaluation.retrieval import retriever
 from rules.models import RuleVersion
-from tests.factories import crown, make_model, make_rule, make_run, make_tool
+from tests.factories import crown, known_models, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job
@@ -259,7 +259,7 @@ def engine(settings, monkeypatch):
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     settings.ENGINE_URL = f"http://127.0.0.1:{server.server_address[1]}"
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: f"/models/{model.pk}")
+    known_models(monkeypatch)
     yield ranked, seen
     server.shutdown()
     server.server_close()
@@ -291,7 +291,7 @@ def test_editor_asks_every_model_with_an_alias(tools, model, client_as, engine):
 
 
 def test_engine_that_is_away_is_a_sentence(tools, model, client_as, settings, monkeypatch, tmp_path):
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/1")
+    known_models(monkeypatch)
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     answer = client_as("expert").post(LIVE, FORM)
     assert answer.status_code == 200 and "the engine is not running" in answer.content.decode()

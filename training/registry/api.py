@@ -57,7 +57,7 @@ class ModelDetailOut(ModelOut):
     )
     newer_tools = NewerTools(
         allow_null=True,
-        help_text="active tools that came after it, which it cannot answer with; null once its files are gone",
+        help_text="active tools that came after it, which it was not trained on; null once its files are gone",
     )
 
 
@@ -119,7 +119,7 @@ class TrainingModelOne(ApiView):
     @extend_schema(responses=ModelDetailOut, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a trained model. With the lineage that was written down when it was published, and the tools
-        it is too old for.
+        it was not trained on.
         """
         model = model_row(pk)
         tools = newer_tools(model)

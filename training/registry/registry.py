@@ -5,7 +5,7 @@ retention does: a model whose files are gone can never be named.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,17 +16,24 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
+from django.db.models.functions import Left
 from django.utils.module_loading import import_string
 
 from catalog.models import Tool
+from catalog.services import retired_names
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, not_found
 from trace_site.lib.files import read_json
 from trace_site.webhooks.services import emit
+from training.core.recipe import POCKET
 from training.models import AliasMove, Model
 from training.registry import gate
 
+MOST_HELD = (
+    500  # newer tools; an engine reads them, some 100 a second, within the first question after an import
+)
+LONGEST_READ = 4000  # characters of a description, of which an encoder reads less
 ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
 Alias = AliasMove.Alias
 Stamp = tuple[tuple[str, int, int], ...]
@@ -269,15 +276,46 @@ def tools_of(folder: Path, digest: str) -> frozenset[str]:
 
 
 def newer_tools(model: Model) -> QuerySet[Tool] | None:
-    """Active tools the model cannot answer with; None where its files are gone."""
+    """Active tools the model has no token for; None where its files are gone."""
     try:
         known = tools_of(export_dir(model), model.store_digest)
     except (TraceError, OSError):
         return None
+    return newer_than(known).defer("embedding", "search", "words")
+
+
+def newer_than(known: Set[str]) -> QuerySet[Tool]:
+    """Active tools beside those."""
     names = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by().values_list("name", flat=True)
-    return Tool.objects.filter(name__in=[name for name in names if name not in known]).defer(
-        "embedding", "search", "words"
-    )
+    return Tool.objects.filter(name__in=[name for name in names if name not in known])
+
+
+def holds_newer(model: Model) -> bool:
+    """Whether its engine answers with newer tools too: a base with an encoder reads their descriptions."""
+    return model.run.base == POCKET
+
+
+def as_engines_read(tools: QuerySet[Tool]) -> list[dict[str, Any]]:
+    """At most MOST_HELD, the newest first."""
+    text = Left("description", LONGEST_READ)
+    rows = tools.order_by("-pk").values_list("name", text, "domain", "permissions")[:MOST_HELD]
+    names = ("name", "description", "domain", "permissions")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How a model is served now: without its tools that are retired, and with those that are newer than it."""
+
+    without: tuple[str, ...] = ()
+    newer: tuple[dict[str, Any], ...] = ()
+
+    @classmethod
+    def now(cls, model: Model) -> "Served":
+        """Blocks are for a day and no part of it. Raises as `export_dir`."""
+        known = tools_of(export_dir(model), model.store_digest)
+        newer = as_engines_read(newer_than(known)) if holds_newer(model) else []
+        return cls(tuple(sorted(retired_names() & known)), tuple(newer))
 
 
 def lost_tools(model: Model, champion: Model) -> list[str]:

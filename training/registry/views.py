@@ -14,7 +14,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset, number_of
 from training.models import AliasMove, Model, TrainedStage
 from training.registry import gate, registry, retention, selectors
-from training.registry.registry import newer_tools
+from training.registry.registry import MOST_HELD, holds_newer, newer_tools
 
 
 @require_GET
@@ -47,17 +47,23 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "moves": moves,
         "stages": [{**row, "made": made.get(row["key"])} for row in model.run.stages],
         "newer": newer.count() if (newer := newer_tools(model)) is not None else 0,
+        "holds_newer": holds_newer(model),
     }
     return render(request, "training/model_detail.html", context)
 
 
 @require_GET
 def model_newer(request: HttpRequest, pk: int) -> HttpResponse:
-    """The active tools that came to the catalog after the model: it cannot answer with them."""
+    """The active tools that came to the catalog after the model."""
     model = get_object_or_404(selectors.models(), pk=pk)
     tools = newer_tools(model)
     page = keyset(Tool.objects.none() if tools is None else tools, request.GET.get("after", ""), by="name")
-    context = {"model": model, "page": page, "total": None if tools is None else tools.count()}
+    context = {
+        "model": model,
+        "page": page,
+        "total": None if tools is None else tools.count(),
+        "held": MOST_HELD if holds_newer(model) else 0,
+    }
     return render(request, "training/model_newer.html", context)
 
 

@@ -23,7 +23,11 @@ class Command(TraceCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--model", required=True, help="id, alias, or `embedding` for the baseline alone")
         parser.add_argument("--benchmark", required=True, help="name; its newest version is used")
-        parser.add_argument("--decode", choices=["trace", "trace-free", "fast", "beam", "letters"])
+        parser.add_argument(
+            "--decode",
+            choices=["trace", "trace-free", "fast", "beam", "letters", "fast-domain"],
+            help="fast-domain: as fast, among the tools of the domain that the benchmark names",
+        )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         benchmark = Benchmark.objects.filter(name=options["benchmark"]).order_by("-version").first()

@@ -5,7 +5,7 @@ ready to train, plus its chat. Token ids follow the ledger: id = first tool id +
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -25,7 +25,7 @@ from training.core.records import Snapshot
 from training.core.stages import encoder_digest
 from training.ml.bases.adapters import WORDS, prepare, template_markers
 from training.ml.bases.chat import Chat, chat_of
-from training.ml.bases.encoders import Progress, embed, kept, load_encoder
+from training.ml.bases.encoders import Make, Progress, embed, kept, load_encoder
 from training.ml.bases.named import (
     NOT_TEXT,
     add_tokens,
@@ -98,7 +98,7 @@ def init_pocket_rows(
     So the untrained model ranks tools as the catalog's embeddings do. `fresh`: as in `init_rows`.
     """
     new = fresh or snapshot.family_strings(recipe.format)
-    owners = _owners(snapshot, recipe.format)
+    owners = token_texts(snapshot.tools, recipe.format)
     table = model.get_input_embeddings().weight
     first = min(chat.unit_ids(new))
     with torch.no_grad():
@@ -109,20 +109,30 @@ def init_pocket_rows(
             )
             table[first:] = rows.to(table)
             return
-        named = [string for string in new if string in owners]
-        tools = sorted({text for string in named for text in owners[string]})
-        made = kept(cache, recipe, chat, tools, lambda texts: embed(model, chat, recipe, texts, report))
-        place = {text: number for number, text in enumerate(tools)}
-        means = torch.stack([made[[place[text] for text in owners[string]]].mean(dim=0) for string in named])
-        table[first:] = made.mean(dim=0).to(table)
-        table[torch.tensor(chat.unit_ids(named))] = functional.normalize(means, dim=1).to(table)
+        named = {string: owners[string] for string in new if string in owners}
+
+        def read(texts: Sequence[str]) -> torch.Tensor:
+            return kept(cache, recipe, chat, texts, lambda own: embed(model, chat, recipe, own, report))
+
+        rows, usual = encoded_rows(named, read)
+        table[first:] = usual.to(table)
+        table[torch.tensor(chat.unit_ids(list(named)))] = rows.to(table)
 
 
-def _owners(snapshot: Snapshot, fmt: str) -> dict[str, list[str]]:
-    """For each active token string the texts of the tools it stands for."""
+def encoded_rows(texts: Mapping[str, Sequence[str]], read: Make) -> tuple[torch.Tensor, torch.Tensor]:
+    """fp32 [strings, width], length 1: the mean of what the encoder reads of the texts of each; and the mean of all
+    texts, [width]."""
+    every = sorted({text for own in texts.values() for text in own})
+    made, place = read(every), {text: number for number, text in enumerate(every)}
+    means = torch.stack([made[[place[text] for text in own]].mean(dim=0) for own in texts.values()])
+    return functional.normalize(means, dim=1), made.mean(dim=0)
+
+
+def token_texts(tools: Sequence[Mapping[str, Any]], fmt: str) -> dict[str, list[str]]:
+    """For each token string the texts of the tools it stands for."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    index = NameIndex((tool["name"] for tool in snapshot.tools), fmt)
-    for tool in snapshot.tools:
+    index = NameIndex((tool["name"] for tool in tools), fmt)
+    for tool in tools:
         units = index.units[tool["name"]]
         for string in units[1:-1] if len(units) == 4 else units:  # the wrapping tokens stand for every tool
             found[string].append(embedding_text(tool["name"], tool["description"]))
