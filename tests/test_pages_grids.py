@@ -6,7 +6,7 @@ from tests.factories import make_model, make_snapshot
 from trace_site.jobs import Job
 from training.core.grid import read_plan
 from training.grids import services as grids_services
-from training.models import Grid, Run
+from training.models import Grid, GridCell, Run
 from training.registry import registry
 
 pytestmark = pytest.mark.django_db
@@ -80,9 +80,12 @@ def test_a_grid_is_offered_every_configured_base_and_trains_with_its_recipe(clie
 
 
 def test_preview_counts_what_trains_and_starts_nothing(client_as):
-    page = client_as("admin").get("/training/grids/new/preview/", form(make_snapshot()))
+    client, snapshot = client_as("admin"), make_snapshot()
+    page = client.get("/training/grids/new/preview/", form(snapshot))
     said = {name: page.context[name] for name in ("stages", "train", "shared", "kept")}
-    assert said == {"stages": 10, "train": 8, "shared": 2, "kept": 0}
+    assert said == {"stages": 10, "train": 8, "shared": 2, "kept": 0} and b"plain_first" not in page.content
+    both = client.get("/training/grids/new/preview/", form(snapshot, retrievals=["r", "n>r"]))
+    assert len(both.context["planned"]) == 2 and b"both are one cell, called r" in both.content
     assert not Run.objects.exists() and not Job.objects.exists()
 
 
@@ -102,9 +105,24 @@ def test_matrix_has_a_row_per_stage_1_and_a_column_per_stage_2(
     with django_assert_max_num_queries(14):
         page = client.get(f"/training/grids/{grid.pk}/")
     matrix = page.context["matrix"]
-    assert matrix.retrievals == ["none", "n", "r", "r+R", "n>r"]
+    assert (
+        matrix.retrievals == ["none", "n", "r", "r+R"]
+        and b"n&gt;r trains the same passes as r" in page.content
+    )
     assert [(row.run.format, row.run.memo) for row in matrix.rows] == [("a", "none"), ("a", "m")]
-    assert matrix.active == 10 and b"every 5s" in page.content and b"Cancel all" not in page.content
+    assert matrix.active == 8 and b"every 5s" in page.content and b"Cancel all" not in page.content
+
+
+def test_grid_made_before_shows_both_names_of_one_set_of_weights_in_one_cell(client_as, grid):
+    (first,) = [cell.run for cell in grid.cells.all() if cell.run.retrieval == "r" and cell.run.memo == "m"]
+    said = {name: getattr(first, name) for name in ("snapshot", "base", "format", "memo", "recipe", "stages")}
+    run = Run.objects.create(
+        key="other name", retrieval="n>r", job=Job.objects.create(kind="training"), **said
+    )
+    GridCell.objects.create(grid=grid, position=99, run=run)
+    page = client_as("admin").get(f"/training/grids/{grid.pk}/")
+    squares = page.context["matrix"].rows[1].squares[2]
+    assert [one.run for one in squares] == [first, run] and b"as n&gt;r" in page.content
 
 
 def test_trained_cells_show_model_score_and_what_they_reuse(client_as, grid, monkeypatch):
@@ -154,7 +172,7 @@ def test_list_counts_cells_in_a_fixed_number_of_queries(client_as, grid, django_
     make_model(run=grid.cells.first().run)
     page = client.get("/training/grids/")
     rows = {row.pk: (row.trained, row.many, row.active, row.bad) for row in page.context["page"].rows}
-    assert rows[grid.pk] == (1, 10, 10, 0) and len(rows) == 4
+    assert rows[grid.pk] == (1, 8, 8, 0) and len(rows) == 4
 
 
 @pytest.mark.parametrize(("role", "says"), [("admin", "New grid"), ("expert", "See the runs")])

@@ -1,12 +1,14 @@
 """Pages of models and of retraining: lineage, going back, retention, and what a policy would train."""
 
 import pytest
+from django.utils import timezone
 
 from synthesis.models import Decision, Sample
 from tests.factories import crown, make_model, make_rule, make_run, make_sample, make_tool
 from tests.training.hostile_recipes import HOSTILE_RECIPES
 from trace_site.jobs import Job
 from training.models import AliasMove, Model, RetrainPolicy, TrainedStage
+from training.registry.registry import roll_back
 from training.retraining import services
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +74,28 @@ def test_going_back_is_one_click_on_an_earlier_champion(client_as):
     answer = client.post(f"/training/models/{first.pk}/rollback/", {"note": "worse"}, follow=True)
     assert f"Gone back: model {first.pk} is champion again." in answer.content.decode()
     assert AliasMove.objects.filter(alias="champion").first().note == f"back from model {second.pk}: worse"
+
+
+def test_champion_without_a_way_back_says_why(client_as):
+    client = client_as("admin")
+
+    def said(model):
+        page = client.get(f"/training/models/{model.pk}/").content.decode()
+        return page.partition("There is no earlier champion to go back to: ")[2].partition(". ")[0]
+
+    first, second, third = (make_model() for _ in range(3))
+    crown(model=first, actor=None)
+    assert said(first) == "no model was champion before"
+    crown(model=second, actor=None)
+    assert said(second) == ""  # one can go back to the first
+    roll_back(actor=None)
+    alone = f"model {second.pk} was rolled back, so only a promotion brings it back"
+    assert said(first) == alone
+    crown(model=third, actor=None)
+    Model.objects.filter(pk=first.pk).update(removed_at=timezone.now())
+    assert said(third) == f"{alone}; retention removed the files of model {first.pk}"
+    Model.objects.filter(pk=second.pk).update(removed_at=timezone.now())
+    assert said(third) == f"retention removed the files of models {first.pk}, {second.pk}"
 
 
 def test_move_that_is_refused_is_said_on_the_page(client_as):

@@ -76,6 +76,24 @@ def test_grid_is_laid_out_by_stage_2_and_stage_1_with_the_baseline_and_every_mis
     assert missing["a", "mr"][3] == (1, 0) and page.content.decode().count("not trained") == 42
 
 
+def test_one_set_of_weights_is_one_row_and_one_cell_whatever_it_is_called(client, tools):
+    same = {"memo": "m", "recipe": {"plain_first": True}, "stages": [{"stage": "stage2", "key": "weights"}]}
+    later, first = (make_model(run=make_run(retrieval=name, **same)) for name in ("n>r", "r"))
+    other = make_model(
+        run=make_run(retrieval="r", **same | {"stages": [{"stage": "stage2", "key": "others"}]})
+    )
+    asked(tools[0], prb(), later, 3)
+    page = client.get("/evaluation/grid/")
+    (section,) = page.context["sections"]
+    assert [[model for model, _ in row.models] for row in section.rows] == [[first, later], [other]]
+    assert section.rows[0].cells[0].value["mean"] == 0.75 and section.rows[0].retrieval == "r"
+    assert "n>r" not in page.context["retrievals"]  # it would be missing for ever
+    assert {(f, m): counts for f, m, counts in page.context["cells"]}["a", "m"][2] == (2, 1)
+    assert "started as n&gt;r, the same weights" in page.content.decode()
+    make_model(run=make_run(retrieval="n>r", base="some/base"))
+    assert "n>r" in client.get("/evaluation/grid/").context["retrievals"]
+
+
 def test_grid_shows_every_metric_one_selects_and_links_to_what_it_counts(client, tools):
     of = prb()
     model = make_model(run=make_run(retrieval="r+R"))

@@ -5,6 +5,7 @@ from django.db import models
 
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
+from training.core import stages
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
@@ -70,6 +71,11 @@ class Run(models.Model):
     def cell(self) -> str:
         """(F, M, R) as the paper writes it."""
         return f"({self.format}, {self.memo}, {self.retrieval})"
+
+    @property
+    def trained_as(self) -> str:
+        """The retrieval mode that its weights go by: r where it says n>r and its recipe has `plain_first`."""
+        return stages.trained_as(self.retrieval, bool(self.recipe.get("plain_first")))
 
     @property
     def stopped_at(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The grid (F, M, R), laid out as the paper's tables: sections by Stage 2 and Stage 1, a row a model, a column a domain
 and metric. What was never trained or measured is said."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -11,12 +11,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import guessing, mixed_backends, model_name
+from evaluation.benchmarks.selectors import guessing, mixed_backends
 from evaluation.core.coverage import GROUPS
 from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
 from evaluation.results.groups import groups_standing
+from training.core.stages import trained_as
 from training.models import Model, Run
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -34,17 +35,21 @@ ORDER = list(RETRIEVALS)
 
 @dataclass(slots=True)
 class Row:
-    model: Model
-    name: str
+    """One set of weights. `models`: those that have them, each with its aliases; the first gives the row its place."""
+
+    models: list[tuple[Model, list[str]]]
     cells: list[Cell]
-    aliases: list[str]
+
+    @property
+    def model(self) -> Model:
+        return self.models[0][0]
 
     @property
     def retrieval(self) -> str:
         """With k of its snapshot where it learned from rule samples, as the paper writes r+R(12, rep)."""
         run = self.model.run
         if run.retrieval != Run.Retrieval.RULES:
-            return str(run.retrieval)
+            return run.trained_as
         return f"{run.retrieval} ({run.snapshot.per_rule}, {run.snapshot.strategy})"
 
 
@@ -63,6 +68,7 @@ def grid(request: HttpRequest) -> HttpResponse:
     columns = choice.columns(found)
     everything = list(models())
     shown = [one for one in everything if choice.snapshot in (0, one.run.snapshot_id)]
+    merged, retrievals = distinct(shown)
     context = {
         "choice": choice,
         "kinds": [(name, kind.title) for name, kind in KINDS.items()],
@@ -74,8 +80,9 @@ def grid(request: HttpRequest) -> HttpResponse:
         "guessing": [
             guessing(found, one.benchmark, one.domain) for one in columns if choice.kind == "probes"
         ],
-        "cells": which_cells(shown, {one.model_id for one in found}),
-        "retrievals": ORDER,
+        "cells": which_cells(shown, {one.model_id for one in found}, retrievals),
+        "retrievals": retrievals,
+        "merged": merged,
         "snapshots": sorted({one.run.snapshot_id for one in everything}, reverse=True),
         "mixed": mixed_backends(found),
         "has_pocket": any(one.run.base == "pocket" for one in shown),
@@ -105,6 +112,17 @@ def heads(columns: list[Column]) -> list[tuple[str, int]]:
     return found
 
 
+def distinct(models: list[Model]) -> tuple[bool, list[str]]:
+    """(whether n>r is r for some of the models, the retrieval modes that are a cell of their own for one of them)"""
+    first = {bool(one.run.recipe.get("plain_first")) for one in models} or {False}
+    return any(first), [one for one in ORDER if any(trained_as(one, plain) == one for plain in first)]
+
+
+def weights(model: Model) -> str:
+    """Equal for models with the same weights: the key of the stage that was trained last."""
+    return model.run.stages[-1]["key"] if model.run.stages else f"model {model.pk}"
+
+
 def by_model(found: list[Evaluation]) -> dict[tuple[int | None, int], Evaluation]:
     """{(model, benchmark): its evaluation}, of two the newer."""
     return {(one.model_id, one.benchmark_id): one for one in found}
@@ -113,23 +131,31 @@ def by_model(found: list[Evaluation]) -> dict[tuple[int | None, int], Evaluation
 def sections(
     models: list[Model], found: list[Evaluation], columns: list[Column], choice: Choice
 ) -> list[Section]:
-    """Untrained bases and Stage 1 first, then as the paper; in a section by format, k and age."""
+    """Untrained bases and Stage 1 first, then as the paper; in a section by format, k and age. Models with the same
+    weights share a row."""
     known, aliases = by_model(found), alias_names(current_aliases())
     memos = Run.Memo.values
+    alike: defaultdict[str, list[Model]] = defaultdict(list)
     rows: dict[tuple[str, str], Section] = {}
 
     def order(model: Model) -> tuple[Any, ...]:
         run = model.run
         rules = run.snapshot.per_rule if run.retrieval == Run.Retrieval.RULES else 0
-        return ORDER.index(Run.Retrieval(run.retrieval)), memos.index(run.memo), run.format, rules, model.pk
+        place = ORDER.index(Run.Retrieval(run.trained_as))
+        return place, memos.index(run.memo), run.format, rules, run.retrieval != run.trained_as, model.pk
+
+    def measured(of: list[Model], column: Column) -> Evaluation | None:
+        places = [(one.pk, column.benchmark.pk) for one in of]
+        return next((known[place] for place in places if place in known), None)
 
     for model in sorted(models, key=order):
-        run = model.run
-        why = why_missing(model, choice.decode)
-        cells = [cell(known.get((model.pk, one.benchmark.pk)), one, choice.group, why) for one in columns]
-        title = f"{RETRIEVALS[Run.Retrieval(run.retrieval)]} (M = {run.memo}, R = {run.retrieval})"
-        section = rows.setdefault((run.retrieval, run.memo), Section(title))
-        section.rows.append(Row(model, model_name(model), cells, aliases.get(model.pk, [])))
+        alike[weights(model)].append(model)
+    for of in alike.values():
+        run, why = of[0].run, why_missing(of[0], choice.decode)
+        cells = [cell(measured(of, one), one, choice.group, why) for one in columns]
+        title = f"{RETRIEVALS[Run.Retrieval(run.trained_as)]} (M = {run.memo}, R = {run.trained_as})"
+        section = rows.setdefault((run.trained_as, run.memo), Section(title))
+        section.rows.append(Row([(one, aliases.get(one.pk, [])) for one in of], cells))
     return list(rows.values())
 
 
@@ -142,14 +168,18 @@ def baseline(found: list[Evaluation], columns: list[Column], choice: Choice) -> 
 
 
 def which_cells(
-    models: list[Model], measured: set[int | None]
+    models: list[Model], measured: set[int | None], retrievals: list[str]
 ) -> list[tuple[str, str, list[tuple[int, int]]]]:
-    """[(F, M, [(models trained, of them measured here) of each R])]: every cell of the grid, the missing ones too."""
+    """[(F, M, [(models trained, of them measured here) of each R])]: every cell of the grid, the missing ones too.
+    Models with the same weights count once."""
     trained, told = (
-        Counter((one.run.format, one.run.memo, one.run.retrieval) for one in those)
+        Counter(
+            (run.format, run.memo, run.trained_as)
+            for run in {weights(one): one.run for one in those}.values()
+        )
         for those in (models, [one for one in models if one.pk in measured])
     )
     return [
-        (form, memo, [(trained[form, memo, one], told[form, memo, one]) for one in ORDER])
+        (form, memo, [(trained[form, memo, one], told[form, memo, one]) for one in retrievals])
         for form, memo in product(Run.Format.values, Run.Memo.values)
     ]

@@ -110,7 +110,7 @@ ESTIMATE = {
     },
     "tokens": {
         "value": 30400,
-        "basis": "tokens a call measured on the newest calls here",
+        "basis": "tokens per call measured on the newest calls of the same models here",
         "low": None,
         "high": None,
     },
@@ -122,7 +122,7 @@ ESTIMATE = {
     },
     "seconds": {
         "value": 4,
-        "basis": "seconds a call, 64 at a time measured on the newest calls here",
+        "basis": "seconds per call, 64 at a time, measured on the newest calls of the same models here",
         "low": None,
         "high": None,
     },

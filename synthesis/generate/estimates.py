@@ -22,7 +22,7 @@ from synthesis.models import Attempt, Decision, ModelCall, Sample, SynthesisRun
 from synthesis.samples.staleness import newest_recipe
 from trace_site.jobs import Job
 
-ROLES = {"query": "generator", "trace": "teacher", "judge": "judge"}
+ROLES = {"query": "generator", "trace": "teacher", "judge": "judge"}  # {purpose of a call: whom it asks}
 RETRIES = 1.25  # calls for one that passes at once, retries included
 TOKENS = {
     "query": (900, 350),
@@ -231,10 +231,13 @@ def _taken(calls: dict[str, float], asked: Figure) -> dict[str, Figure]:
     goes into theirs."""
     each: dict[str, tuple[float, float, float]] = {}  # prompt tokens, completion tokens, seconds
     unsure = {"tokens": 0.0, "seconds": 0.0}  # squares of what 95 % of the sums lie within
-    measured = set()
-    for purpose in ROLES:
-        recent = ModelCall.objects.filter(purpose__startswith=purpose, state="answered").order_by("-pk")
-        row = ModelCall.objects.filter(pk__in=recent.values("pk")[:500]).aggregate(
+    measured, found = set(), endpoints()
+    for purpose, role in ROLES.items():
+        # recorded answers take no tokens, another model takes others: neither says what this one takes
+        whom = {"endpoint": found[role].base_url, "model": found[role].model}
+        recent = ModelCall.objects.filter(purpose__startswith=purpose, state="answered", **whom)
+        newest = recent.order_by("-pk").values("pk")[:500]
+        row = ModelCall.objects.filter(pk__in=newest).aggregate(
             calls=Count("pk"),
             prompt=Avg("prompt_tokens"),
             completion=Avg("completion_tokens"),
@@ -248,27 +251,29 @@ def _taken(calls: dict[str, float], asked: Figure) -> dict[str, Figure]:
             measured.add(purpose)
             for name in unsure:
                 unsure[name] += (Z95 * calls[purpose] * row[name]) ** 2 / row["calls"]
-    known = measured >= {purpose for purpose, number in calls.items() if number}
+    needed = [purpose for purpose, number in calls.items() if number]
+    lacking = [purpose for purpose in needed if purpose not in measured]
 
     def figure(name: str, value: float, what: str, per: float = 1.0) -> Figure:
-        if not known or not value or not asked.value:
-            return Figure(
-                value, f"default {what}" if not known else f"{what} measured on the newest calls here"
-            )
+        basis = f"{what} measured on the newest calls of the same models here"
+        if lacking:
+            rest = ", ".join(lacking)
+            basis = f"default {what}" if lacking == needed else f"{basis}; default for {rest}"
+        if lacking or not value or not asked.value:
+            return Figure(value, basis)
         near, (low, high) = sqrt(unsure[name]) * per, asked.ends
         least, most = max(0.0, value - near) * low / asked.value, (value + near) * high / asked.value
-        return Figure(value, f"{what} measured on the newest calls here", least, most)
+        return Figure(value, basis, least, most)
 
-    found = endpoints()
     slots = sum({one.base_url: one.concurrency for one in found.values()}.values())
     sums = {name: sum(each[name][:2]) for name in ROLES}
     tokens = figure(
-        "tokens", round(sum(number * sums[name] for name, number in calls.items())), "tokens a call"
+        "tokens", round(sum(number * sums[name] for name, number in calls.items())), "tokens per call"
     )
     seconds = figure(
         "seconds",
         round(sum(number * each[name][2] for name, number in calls.items()) / slots),
-        f"seconds a call, {slots} at a time",
+        f"seconds per call, {slots} at a time,",
         1 / slots,
     )
     money = Figure(None, "no prices are set (LLM_PRICE_IN, LLM_PRICE_OUT)")

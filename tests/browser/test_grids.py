@@ -41,6 +41,8 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
     page.wait_for_selector("#preview .note:has-text('neither')")
     page.fill("#id_sweep", "")
     page.locator("input[name=retrievals][value='n>r']").check()
+    page.wait_for_selector("#preview p:has-text('n>r trains the same passes as r')")
+    page.locator("input[name=retrievals][value='none']").check()
     page.wait_for_selector("#preview b:has-text('24')")
     assert fits(page)
     shot(page, f"grid-form-{width}")

@@ -1,6 +1,7 @@
 """What a run would do, before it starts: counted, measured here, or a default that says so."""
 
 import tracemalloc
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -66,6 +67,48 @@ def test_calls_are_a_default_that_knows_of_batches_until_a_run_measured_them(llm
     assert then.money.value > 0
     for figure in (then.calls, then.tokens, then.money):
         assert 0 < figure.low <= figure.value <= figure.high, figure
+
+
+def test_tokens_are_those_of_the_models_that_would_be_asked(llm):
+    job = Job.objects.create(kind="synthesis", title="before")
+    recorded, other = {"endpoint": "recorded", "model": "opus"}, {"endpoint": llm.url, "model": "small"}
+    asked = {"endpoint": llm.url, "model": "tester", "seconds": 2.0}
+    calls = [
+        *(("query_rule", asked, 1000, 320) for _ in range(5)),
+        *(("trace", asked, 1000, 188) for _ in range(10)),
+        *(("judge", asked, 1200, 203 + (number < 6)) for number in range(10)),
+        *(("trace", other, 9000, 9000) for _ in range(20)),
+        *((purpose, recorded, 0, 0) for purpose in ("query", "trace", "judge") for _ in range(532)),
+    ]
+    ModelCall.objects.bulk_create(
+        ModelCall(
+            uid=uuid4(),
+            purpose=of,
+            prompt_tokens=prompt,
+            completion_tokens=text,
+            job=job,
+            state="answered",
+            **whom,
+        )
+        for of, whom, prompt, text in calls
+    )
+    assert sum(prompt + text for _, whom, prompt, text in calls if whom is asked) == 32_516
+    make_book()
+    found = estimate(branch="rule", per_rule=12, writer="llm", recipe=NO_PERMISSIONS)
+    average = found.tokens.value / found.calls.value
+    assert average == pytest.approx(32_516 / 25, rel=0.05) and "same models" in found.tokens.basis
+    assert found.seconds.value == round(found.calls.value * 2.0 / 4)
+
+
+def test_what_was_asked_too_seldom_is_a_default_and_named(llm):
+    job = Job.objects.create(kind="synthesis", title="before")
+    for purpose in ("trace", "judge"):
+        for _ in range(5):
+            whom = {"endpoint": llm.url, "model": "tester", "uid": uuid4()}
+            ModelCall.objects.create(job=job, purpose=purpose, state="answered", prompt_tokens=100, **whom)
+    make_book()
+    found = estimate(branch="rule", per_rule=12, writer="llm", recipe=NO_PERMISSIONS)
+    assert found.tokens.basis.endswith("same models here; default for query") and found.tokens.low is None
 
 
 def test_budget_that_does_not_reach_is_told(llm):

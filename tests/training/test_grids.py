@@ -64,6 +64,16 @@ def test_cells_of_two_grids_are_the_same_runs():
     assert len(shared) == 4 and Run.objects.count() == 8 and Grid.objects.count() == 2
 
 
+def test_r_and_plain_then_r_are_one_cell_where_the_plain_pass_comes_first_anyway():
+    snapshot = make_snapshot()
+    both = {"retrievals": ["n>r", "r"], "memos": ["m"]}
+    assert [cell.run.retrieval for cell in create(plan_on(snapshot, **both)).cells.all()] == ["r"]
+    apart = plan_on(snapshot, **both, recipe={"plain_first": False})
+    assert create(apart).cells.count() == 2
+    alone = create(plan_on(snapshot, **both | {"retrievals": ["n>r"]}))  # who asks for it by name gets it
+    assert [cell.run.retrieval for cell in alone.cells.all()] == ["n>r"]
+
+
 def test_two_names_of_one_snapshot_are_one_cell_each():
     """append(0) and replace(0) are the same dataset."""
     snapshot = make_snapshot()
@@ -157,9 +167,9 @@ def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
     assert counts["append(0)"]["rule"] == 0 and counts["append(0)"]["rrb"] == 3
     assert counts["append(2)"]["rule"] == 2 and "replace(0)" not in counts, "it equals append(0)"
     grid = Grid.objects.get()
-    assert grid.cells.count() == 10
+    assert grid.cells.count() == 8
     runs = {(cell.run.snapshot.per_rule, cell.run.retrieval): cell.run for cell in grid.cells.all()}
-    for retrieval in ("none", "n", "r", "n>r"):
+    for retrieval in ("none", "n", "r"):
         assert runs[0, retrieval].stages == runs[2, retrieval].stages
     assert runs[0, "r+R"].stages[1] != runs[2, "r+R"].stages[1]
     for job in Job.objects.filter(kind="training").order_by("pk"):

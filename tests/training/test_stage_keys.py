@@ -9,8 +9,8 @@ import pytest
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from training.core.recipe import Pocket, Recipe, Stage, from_dict
-from training.core.stages import steps
+from training.core.recipe import RETRIEVALS, Pocket, Recipe, Stage, from_dict
+from training.core.stages import steps, trained_as
 from training.runs.services import run_key
 
 ALL = {"stage1", "plain", "stage2"}
@@ -142,6 +142,16 @@ def test_with_plain_first_a_reasoning_cell_begins_with_a_plain_pass_over_its_own
     else:
         assert keys(recipe, plain="p")["plain"] != keys(Recipe(retrieval="n"), plain="p")["plain"]
         assert keys(recipe, "one", plain="p")["plain"] != keys(recipe, "other", plain="p")["plain"]
+
+
+@pytest.mark.parametrize("plain_first", [True, False])
+def test_cells_go_by_one_name_where_their_stages_are_equal(plain_first):
+    known = {one: keys(Recipe(retrieval=one, plain_first=plain_first)) for one in RETRIEVALS}
+    for one in RETRIEVALS:
+        assert trained_as(one, plain_first) == next(
+            other for other in RETRIEVALS if known[other] == known[one]
+        )
+    assert trained_as("n>r", plain_first) == ("r" if plain_first else "n>r")
 
 
 @pytest.mark.parametrize("retrieval", ["n", "r", "n>r"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from trace_site.lib.files import content_hash, sha256_file
 from training.core.questions import TAUGHT
-from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
+from training.core.recipe import PLAIN, POCKET, RETRIEVALS, Recipe, from_dict
 
 MAKER = 4  # raise it when the trainer begins to make other weights of the same recipe
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
@@ -83,10 +83,20 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
 
 def passes(recipe: Recipe) -> tuple[str, ...]:
     """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
+    return _passes(recipe.retrieval, recipe.plain_first)
+
+
+def _passes(retrieval: str, plain_first: bool) -> tuple[str, ...]:
     found = {"none": (), "n>r": ("n", "r")}
-    if recipe.plain_first:
+    if plain_first:
         found |= {"r": ("n", "r"), "r+R": ("n+R", "r+R")}
-    return found.get(recipe.retrieval, (recipe.retrieval,))
+    return found.get(retrieval, (retrieval,))
+
+
+def trained_as(retrieval: str, plain_first: bool) -> str:
+    """The first retrieval mode with the same passes, so with the same weights: with `plain_first` r for n>r."""
+    wanted = _passes(retrieval, plain_first)
+    return next(one for one in RETRIEVALS if _passes(one, plain_first) == wanted)
 
 
 def rows(found: list[Step]) -> list[dict[str, Any]]:

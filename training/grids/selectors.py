@@ -23,10 +23,11 @@ class Square:
 
 @dataclass(slots=True)
 class MatrixRow:
-    """Everything but the retrieval mode is the same; one square (or none) per retrieval mode of the grid."""
+    """Everything but the retrieval mode is the same; the squares of each retrieval mode of the grid, of which there is
+    more than one where it trained one set of weights by two names."""
 
     run: Run
-    squares: list[Square | None]
+    squares: list[list[Square]]
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class Matrix:
     counts: dict[str, int]
     snapshots: int
     seeds: int
+    merged: bool  # whether r stands for n>r too
     measure: str = ""
 
     @property
@@ -61,7 +63,7 @@ def grids() -> QuerySet[Grid]:
 def matrix(grid: Grid) -> Matrix:
     """The cells of a grid as rows of squares; three queries and those of the scores."""
     cells = grid.cells.select_related("run__job", "run__snapshot", "run__model").defer(
-        "run__log_tail", "run__recipe", "run__snapshot__manifest", "run__model__card", "run__model__lineage"
+        "run__log_tail", "run__snapshot__manifest", "run__model__card", "run__model__lineage"
     )
     runs = [cell.run for cell in cells]
     others: defaultdict[int, list[int]] = defaultdict(list)
@@ -69,20 +71,22 @@ def matrix(grid: Grid) -> Matrix:
     for pk, other in named.values_list("run", "grid"):
         others[pk].append(other)
     scores = scores_of(run.model.pk for run in runs if hasattr(run, "model"))
-    retrievals = [value for value in Run.Retrieval.values if any(run.retrieval == value for run in runs)]
+    retrievals = [value for value in Run.Retrieval.values if any(run.trained_as == value for run in runs)]
     memos = Run.Memo.values
     runs.sort(key=lambda run: (run.snapshot_id, run.seed, run.base, run.format, memos.index(run.memo)))
     rows: dict[tuple[Any, ...], MatrixRow] = {}
     for run in runs:
         key = (run.snapshot_id, run.seed, run.base, run.format, run.memo)
-        row = rows.setdefault(key, MatrixRow(run, [None] * len(retrievals)))
+        row = rows.setdefault(key, MatrixRow(run, [[] for _ in retrievals]))
         score = scores.get(run.model.pk) if hasattr(run, "model") else None
         reused = [
             (STAGES[stage], facts["reused_from_run"])
             for stage, facts in run.summary.items()
             if stage in STAGES and isinstance(facts, dict) and "reused_from_run" in facts
         ]
-        row.squares[retrievals.index(run.retrieval)] = Square(run, score, reused, others.get(run.pk, []))
+        row.squares[retrievals.index(run.trained_as)].append(
+            Square(run, score, reused, others.get(run.pk, []))
+        )
     states = ("trained" if hasattr(run, "model") else run.job.state if run.job else "none" for run in runs)
     return Matrix(
         retrievals,
@@ -90,5 +94,6 @@ def matrix(grid: Grid) -> Matrix:
         dict(Counter(states)),
         snapshots=len({run.snapshot_id for run in runs}),
         seeds=len({run.seed for run in runs}),
+        merged=not set(grid.plan["retrievals"]) <= set(retrievals),
         measure=next(iter(scores.values())).label if scores else "",
     )

@@ -39,6 +39,14 @@ def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
     return {source: found[number] for number, source in asked.items()}
 
 
+def cells_of(plan: GridPlan) -> list[Cell]:
+    """The plan's cells, one for each set of weights: with `plain_first` n>r is r."""
+    plain_first = plan_recipe(plan).plain_first
+    same = {name: stages.trained_as(name, plain_first) for name in plan.retrievals}
+    kept = {name for name, first in same.items() if name == first or first not in same}
+    return [cell for cell in plan.cells() if cell.retrieval in kept]
+
+
 def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = None) -> list[PlannedCell]:
     """The cells in training order with what becomes of their stages. Starts and builds nothing: of a snapshot that is
     not built yet only the catalog is known, so its Stage 2 counts as one to train."""
@@ -58,7 +66,7 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
     def steps_of(cell: Cell) -> list[stages.Step]:
         return stages.steps(cell_recipe(base, plan.base, **cell.parts()), *data[cell.source])
 
-    planned = plans.ordered(plan.cells(), steps_of)
+    planned = plans.ordered(cells_of(plan), steps_of)
     keys = {step.key for one in planned for step in one.steps}
     kept = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", flat=True)
     return plans.forecast(planned, set(kept))
@@ -66,9 +74,8 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
 
 def grid_start(*, plan: GridPlan, actor: Any = None, wake: bool = True) -> Job:
     """Queue the building of the plan's snapshots and then its runs; the job's result names the grid."""
-    plan_recipe(plan)
     snapshots_of(plan)
-    title = f"grid {plan.name or f'of {len(plan.cells())} cells'}"
+    title = f"grid {plan.name or f'of {len(cells_of(plan))} cells'}"
     return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor, wake=wake)
 
 
@@ -133,7 +140,7 @@ def grid_create(*, plan: GridPlan, snapshots: Mapping[Source, Snapshot], actor: 
     hashes = [snapshots[one.cell.source].hash for one in planned]
     keys = {run_key(found, own) for found, own in zip(hashes, recipes_of, strict=True)}
     sources = ", ".join(map(str, plan.sources))
-    name = plan.name or f"{len(plan.cells())} cells on {sources}, base {plan.base}"
+    name = plan.name or f"{len(planned)} cells on {sources}, base {plan.base}"
     grid, created = Grid.objects.get_or_create(
         key=content_hash(sorted(keys)),
         defaults={"name": name[:200], "plan": plan.as_dict(), "created_by": actor},

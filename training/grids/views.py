@@ -92,7 +92,7 @@ def grid_create(request: HttpRequest) -> HttpResponse:
         plan = form.cleaned_data["plan"]
         try:
             # a small plan on snapshots that are there is queued at once; the rest by a job, shown above the list
-            if plan.builds() or len(plan.cells()) > AT_ONCE:
+            if plan.builds() or len(services.cells_of(plan)) > AT_ONCE:
                 services.grid_start(plan=plan, actor=request.user)
                 return redirect("training:grids")
             snapshots = services.snapshots_of(plan)
@@ -116,7 +116,9 @@ def grid_preview(request: HttpRequest) -> HttpResponse:
         except TraceError as error:
             context = {"error": error}
         else:
-            context = {"planned": planned, "builds": plan.builds(), "seconds": seconds, **totals(planned)}
+            merged = set(plan.retrievals) - {one.cell.retrieval for one in planned}
+            context = {"planned": planned, "builds": plan.builds(), "seconds": seconds, "merged": merged}
+            context |= totals(planned)
     return render(request, "training/_grid_preview.html", context)
 
 

@@ -5,7 +5,7 @@ retention does: a model whose files are gone can never be named.
 """
 
 import os
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,6 +101,25 @@ def earlier_champions(moves: Iterable[AliasMove] | None = None) -> list[Model]:
     return [model for model in found if model != line[-1]]
 
 
+def no_way_back(moves: Sequence[AliasMove]) -> str:
+    """Why nobody can be gone back to; empty where an earlier champion has its files."""
+    if any(model.removed_at is None for model in earlier_champions(moves)):
+        return ""
+    former = dict.fromkeys(move.model for move in reversed(moves) if move.model_id != moves[-1].model_id)
+    kept, gone = ([one.pk for one in former if (one.removed_at is None) is has] for has in (True, False))
+    reasons = []
+    if kept:
+        verb, one = ("were", "one of them") if len(kept) > 1 else ("was", "it")
+        reasons.append(f"{_named(kept)} {verb} rolled back, so only a promotion brings {one} back")
+    if gone:
+        reasons.append(f"retention removed the files of {_named(gone)}")
+    return "; ".join(reasons) or "no model was champion before"
+
+
+def _named(models: Sequence[int]) -> str:
+    return f"model{'s' if len(models) > 1 else ''} {', '.join(map(str, models))}"
+
+
 @transaction.atomic
 def promote(
     *,
@@ -145,11 +164,13 @@ def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMo
     `bad_state` when there is nothing to go back to, or `to` is none of them.
     """
     alias_lock()
-    old, earlier = newest(Alias.CHAMPION), earlier_champions()
+    old, moves = newest(Alias.CHAMPION), champion_moves()
+    earlier = earlier_champions(moves)
     model = to or next((one for one in earlier if one.removed_at is None), None)
     if old is None or model is None:
         hint = "Promote a model instead: manage.py promote --model ID."
-        raise TraceError("there is no earlier champion to go back to.", code="bad_state", hint=hint)
+        problem = f"there is no earlier champion to go back to: {no_way_back(moves)}."
+        raise TraceError(problem, code="bad_state", hint=hint)
     if model.pk == old.model_id:
         raise TraceError(f"model {model.pk} is the champion already.", code="bad_state")
     if model not in earlier:

@@ -14,7 +14,7 @@ from synthesis.samples.impact import stale
 from synthesis.samples.lineage import Made
 from trace_site.impact import Impact, Subject
 from training.models import AliasMove, Model, Run, RunMetric
-from training.registry.registry import champion_moves, current_aliases, earlier_champions
+from training.registry.registry import champion_moves, current_aliases, earlier_champions, no_way_back
 
 LAST_FIRST = ("stage2", "plain", "stage1")
 
@@ -55,12 +55,13 @@ def alias_names(current: dict[str, Model]) -> dict[int, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The newest move of champion, the model that one click brings back (None: there is none with files), and all that
-    one may go back to."""
+    """The newest move of champion, the model that one click brings back (None: there is none with files, `no_way_back`
+    says why), and all that one may go back to."""
 
     move: AliasMove | None
     back: Model | None
     earlier: list[Model]
+    no_way_back: str
 
 
 def standing() -> Standing:
@@ -68,7 +69,7 @@ def standing() -> Standing:
     moves = champion_moves()
     earlier = earlier_champions(moves)
     back = next((model for model in earlier if model.removed_at is None), None)
-    return Standing(moves[-1] if moves else None, back, earlier)
+    return Standing(moves[-1] if moves else None, back, earlier, no_way_back(moves))
 
 
 def card_parts(card: str) -> list[tuple[str, Any]]:
