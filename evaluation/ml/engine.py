@@ -150,12 +150,30 @@ class Batch:
                 one: (fork, seen.logits[at]) for at, (one, fork) in enumerate(zip(traced, forks, strict=True))
             }
         self._look(looked)
+        named = [one for one in traced if self._answer_newer(one)]
+        gone += [places[one][0] for one in named]
         self._search_beams({one: places[one] for one in asked if one.decode == BEAM})
         for one in asked:
             if one.decode == LETTERS:
                 self._letters(one, Scores(places[one][1][None]))
         self.contexts.drop(gone)
-        self._begin({one: places[one] for one in asked if one.decode in (TRACE, BOTH, TRACE_FREE)})
+        writing = [one for one in asked if one.decode in (TRACE, BOTH, TRACE_FREE) and one not in named]
+        self._begin({one: places[one] for one in writing})
+
+    def _answer_newer(self, one: Asked) -> bool:
+        """A model that reasons has learned no trace of a tool that is newer than itself. Where a request lies nearest to
+        one, that is the answer, and nothing is written."""
+        held, ranking = self.export.held, (one.fast or {}).get("ranking")
+        if (
+            held is None
+            or not ranking
+            or not self.export.spec["reasoning"]
+            or ranking[0][0] not in held.tools
+        ):
+            return False
+        (tool, score), *_ = ranking
+        one.answer(self._written(one, Written(tools=[tool], scores=[score], ranked=ranking[: one.k])))
+        return True
 
     def _lead(self, one: Asked) -> list[int]:
         """What a request's context reads after its prompt."""

@@ -23,7 +23,7 @@ from evaluation.ml.drafts import Drafts
 from evaluation.ml.fused import fuse
 from evaluation.ml.manifest import refused, verify
 from evaluation.ml.packed import pack
-from evaluation.ml.pocket import Decoder, PocketContexts
+from evaluation.ml.pocket import Decoder, Held, PocketContexts
 from evaluation.ml.search import NOTHING
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET
@@ -48,11 +48,12 @@ class Export:
     index: NameIndex
     root: trie.Node
     masks: dict[Any, trie.Mask] = field(default_factory=dict)
+    held: Held | None = None  # tools newer than the model
 
     def contexts(self) -> Contexts:
         """Room for requests that are answered together."""
         if self.model.config.model_type == PocketConfig.model_type:
-            return PocketContexts(self.model, self.decoder, self.chat.pad_id)
+            return PocketContexts(self.model, self.decoder, self.chat.pad_id, self.held)
         one, other = (self.chat.query_ids(text) for text in ("a", "b"))
         return NamedContexts(self.model, self.chat.pad_id, common_start(one, other))
 

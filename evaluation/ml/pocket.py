@@ -93,11 +93,36 @@ def even(vectors: Tensor) -> Tensor:
     return vectors / lengths.mul_(vectors.shape[-1] ** -0.5).clamp_min_(TINY)
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Tools that the model was not trained on: their numbers in the export, and the ids of their tokens.
+
+    Training raises what a request scores with the tools that it was trained on, not only with the right one. So the new
+    tokens are raised as much: by the mean of the best tenth of the known tools' rows, over the mean of the best tenth of
+    what the encoder reads of the same tools, each [tools, width].
+    """
+
+    tools: frozenset[int]
+    tokens: list[int]
+    trained: Tensor
+    read: Tensor
+
+    def raised(self, means: Tensor) -> Tensor:
+        """[n, 1] of the means of n requests."""
+        count = max(1, len(self.read) // 10)
+        trained, read = (
+            (means @ rows.T).topk(count, dim=1).values.mean(dim=1, keepdim=True)
+            for rows in (self.trained, self.read)
+        )
+        return trained - read
+
+
 class PocketContexts(Contexts):
     """Contexts of the pocket model; see training.ml.bases.pocket.PocketModel."""
 
-    def __init__(self, model: Any, decoder: Decoder, pad_id: int) -> None:
+    def __init__(self, model: Any, decoder: Decoder, pad_id: int, held: Held | None = None) -> None:
         super().__init__(model, pad_id)
+        self.held = held if held is not None and len(held.read) else None
         base, config = model.model, model.config
         self.decoder, self.assistant = decoder, config.assistant_id
         self.opened, self.closed = config.thinking_ids
@@ -167,12 +192,18 @@ class PocketContexts(Contexts):
         return self._mixed(hidden, reach[:, -1:], mean[:, 0])
 
     def _mixed(self, hidden: Tensor, reach: Tensor, means: Tensor) -> Tensor:
-        """[n, width]: what the head reads."""
+        """[n, width]: what the head reads; beside it, where newer tools are held, by how much they are raised."""
         share = torch.sigmoid(self.model.model.gate(hidden).float()) * reach
-        return share * self.scale * means + (1 - share) * hidden.float()
+        mixed: Tensor = share * self.scale * means + (1 - share) * hidden.float()
+        if self.held is None:
+            return mixed
+        return torch.cat([mixed, share * self.scale * self.held.raised(means)], dim=1)
 
     def _logits(self, mixed: Tensor) -> Tensor:
-        logits: Tensor = self.model.lm_head(mixed.to(self.model.dtype))
+        width = self.tool_rows.shape[1]
+        logits: Tensor = self.model.lm_head(mixed[:, :width].to(self.model.dtype))
+        if self.held is not None:
+            logits[:, self.held.tokens] += mixed[:, width:]
         return logits
 
     def readings(self, contexts: Sequence[Context]) -> Tensor:
