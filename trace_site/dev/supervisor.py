@@ -93,9 +93,10 @@ def serve(port: int, echo: Callable[[str], None]) -> None:
 
 
 def address_served() -> str:
-    """Where `up` serves this home; empty where it does not."""
-    told = services.home() / "up.json"
-    return str(json.loads(told.read_text())["url"]) if told.is_file() else ""
+    """Where `up` serves this home; empty where it does not, or where the file came along from another home."""
+    path = services.home() / "up.json"
+    up = json.loads(path.read_text()) if path.is_file() else {}
+    return str(up["url"]) if up.get("home") == str(path.parent) else ""
 
 
 def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
@@ -110,14 +111,16 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
             echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
     url, endpoint_port = f"http://127.0.0.1:{port}", services.first_free_port(port + 1)
     endpoint = f"http://127.0.0.1:{endpoint_port}/api/v1/retrieve"
-    write_atomic(folder / "up.json", json.dumps({"url": url, "endpoint": endpoint}), private=True)
-    engine = {"url": f"http://127.0.0.1:{engine_port}", "token": secrets.token_urlsafe(32)}
+    up = {"home": str(folder), "url": url, "endpoint": endpoint}
+    write_atomic(folder / "up.json", json.dumps(up), private=True)
+    token = secrets.token_urlsafe(32)
+    engine = {"home": str(folder), "url": f"http://127.0.0.1:{engine_port}", "token": token}
     if engine_port is not None:
         write_atomic(folder / "engine.json", json.dumps(engine), private=True)
     ending: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: ending.append(received))
-    parts = children(port, engine_port, engine["token"], endpoint_port)
+    parts = children(port, engine_port, token, endpoint_port)
     try:
         for part in parts:
             _start(part, folder)
