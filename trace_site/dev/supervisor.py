@@ -31,6 +31,7 @@ from trace_site.lib.files import write_atomic
 STOP_SECONDS = 15
 STEADY_SECONDS = 5.0  # a child that lived so long is no child that cannot start
 LOOK_SECONDS = 0.3
+REVIVE_SECONDS = 5.0  # between two looks at the servers
 # a header that is not whole after 10 s ends its connection, and so does one that says nothing for as long
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
@@ -149,10 +150,11 @@ def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[
                 part.process = None
             if part.process is None and now >= part.next_start:
                 _start(part, folder)
-        if now - checked > 5:
+        if now - checked > REVIVE_SECONDS:
             checked = now
             try:
-                services.revive_services()
+                if services.revive_services():
+                    stop(parts)  # they know the old ports; the next look starts them again
             except TraceError as error:
                 echo(f"error: {error}")
 
