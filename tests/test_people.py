@@ -1,5 +1,6 @@
 """People are invited, get roles, are reset and deactivated; one admin is always left."""
 
+import json
 import threading
 
 import pytest
@@ -223,6 +224,7 @@ def test_the_command_line_says_a_whole_address_where_the_site_has_one(
 ):
     settings.SITE_URL = site
     monkeypatch.setattr(services, "home", lambda: tmp_path)
-    (tmp_path / "up.json").write_text('{"url": "http://127.0.0.1:8123"}')
+    up = {"home": str(tmp_path), "url": "http://127.0.0.1:8123"}
+    (tmp_path / "up.json").write_text(json.dumps(up))
     call_command("person_invite", "ada", role=["admin"])
     assert f" at {begins}" in capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""A child that dies is started again: at once where it had lived, later and later where it cannot start."""
+"""A child that dies is started again: at once where it had lived, later and later where it cannot start; and all are
+where a server comes back at another port."""
 
 import sys
 import time
@@ -47,3 +48,12 @@ def test_a_child_that_cannot_start_is_tried_less_and_less(quick, monkeypatch, tm
     child = Child("engine", [sys.executable, "-c", "raise SystemExit(3)"])
     (first, _, words), (second, *_), (third, *_) = ends_of(child, tmp_path, 3)
     assert first >= 1 and second >= 2 and third >= 4 and child.deaths == 3 and "status 3" in words
+
+
+def test_children_are_started_again_with_the_new_port_of_a_server(quick, monkeypatch, tmp_path):
+    monkeypatch.setattr(supervisor, "REVIVE_SECONDS", 0.1)
+    changes = iter([False, True])
+    monkeypatch.setattr(supervisor.services, "revive_services", lambda: next(changes, False))
+    child = Child("web", [sys.executable, "-c", "import time; time.sleep(60)"])
+    ((_, _, words),) = ends_of(child, tmp_path, 1)
+    assert words == "web ended with status -15; starting it again" and next(changes, None) is None

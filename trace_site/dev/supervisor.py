@@ -31,6 +31,7 @@ from trace_site.lib.files import write_atomic
 STOP_SECONDS = 15
 STEADY_SECONDS = 5.0  # a child that lived so long is no child that cannot start
 LOOK_SECONDS = 0.3
+REVIVE_SECONDS = 5.0  # between two looks at the servers
 # a header that is not whole after 10 s ends its connection, and so does one that says nothing for as long
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
@@ -93,9 +94,10 @@ def serve(port: int, echo: Callable[[str], None]) -> None:
 
 
 def address_served() -> str:
-    """Where `up` serves this home; empty where it does not."""
-    told = services.home() / "up.json"
-    return str(json.loads(told.read_text())["url"]) if told.is_file() else ""
+    """Where `up` serves this home; empty where it does not, or where the file came along from another home."""
+    path = services.home() / "up.json"
+    up = json.loads(path.read_text()) if path.is_file() else {}
+    return str(up["url"]) if up.get("home") == str(path.parent) else ""
 
 
 def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
@@ -110,14 +112,16 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
             echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
     url, endpoint_port = f"http://127.0.0.1:{port}", services.first_free_port(port + 1)
     endpoint = f"http://127.0.0.1:{endpoint_port}/api/v1/retrieve"
-    write_atomic(folder / "up.json", json.dumps({"url": url, "endpoint": endpoint}), private=True)
-    engine = {"url": f"http://127.0.0.1:{engine_port}", "token": secrets.token_urlsafe(32)}
+    up = {"home": str(folder), "url": url, "endpoint": endpoint}
+    write_atomic(folder / "up.json", json.dumps(up), private=True)
+    token = secrets.token_urlsafe(32)
+    engine = {"home": str(folder), "url": f"http://127.0.0.1:{engine_port}", "token": token}
     if engine_port is not None:
         write_atomic(folder / "engine.json", json.dumps(engine), private=True)
     ending: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: ending.append(received))
-    parts = children(port, engine_port, engine["token"], endpoint_port)
+    parts = children(port, engine_port, token, endpoint_port)
     try:
         for part in parts:
             _start(part, folder)
@@ -146,10 +150,11 @@ def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[
                 part.process = None
             if part.process is None and now >= part.next_start:
                 _start(part, folder)
-        if now - checked > 5:
+        if now - checked > REVIVE_SECONDS:
             checked = now
             try:
-                services.revive_services()
+                if services.revive_services():
+                    stop(parts)  # they know the old ports; the next look starts them again
             except TraceError as error:
                 echo(f"error: {error}")
 
