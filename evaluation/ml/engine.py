@@ -161,8 +161,8 @@ class Batch:
         self._begin({one: places[one] for one in writing})
 
     def _answer_newer(self, one: Asked) -> bool:
-        """A model that reasons has learned no trace of a tool that is newer than itself. Where a request lies nearest to
-        one, that is the answer, and nothing is written."""
+        """A model that reasons has learned no trace of a tool that is newer than itself. Where a request lies nearest
+        to one, that is the answer, and nothing is written."""
         held, ranking = self.export.held, (one.fast or {}).get("ranking")
         if (
             held is None

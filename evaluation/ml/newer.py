@@ -1,12 +1,14 @@
 """Tools that came to the catalog after a pocket model was trained, held by what its encoder reads of them.
 
-In: an export and tools {"name", "description", "domain", "permissions"}, some that it knows among them. Out: an export
-that answers with the others too. Each of their tokens gets the row that training would begin it with; all other weights
-are the export's own. Those it knows tell how far training has raised the scores of tools, see pocket.Held.
+In: an export and tools {"name", "description", "domain", "permissions"}. Out: an export that answers with them too. A
+request scores with them by an untrained encoder of the same kind, see pocket.Held, as long as training has made the
+rows of the others; what else reads their tokens gets the rows that training would begin with.
+
+Why an untrained one, and what it finds: docs/decisions.md, "Newer tools are answered untrained".
 """
 
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -15,14 +17,15 @@ import torch
 from torch import nn
 
 from catalog.core.tokens import NameIndex, tool_units
-from catalog.core.tool import embedding_text
+from catalog.ml.encoder import DEFAULT_ENCODER
 from evaluation.ml import trie
 from evaluation.ml.export import Export
 from evaluation.ml.packed import linear
 from evaluation.ml.pocket import Held
 from training.core.recipe import Recipe
+from training.core.stages import ENCODERS
 from training.ml.bases.chat import load_chat
-from training.ml.bases.encoders import embed
+from training.ml.bases.encoders import embed, load_encoder
 from training.ml.bases.model import encoded_rows, token_texts
 from training.ml.bases.named import add_tokens
 from training.ml.bases.pocket import PocketConfig
@@ -34,15 +37,15 @@ EXACT = Recipe(bf16=False)  # as the engine computes
 def with_newer(export: Export, tools: Sequence[Mapping[str, Any]]) -> Export:
     """The export itself where it knows all of them, or has no encoder to read them with."""
     fresh = [tool for tool in tools if tool["name"] not in export.numbers]
-    known = [tool for tool in tools if tool["name"] in export.numbers]
     if not fresh or getattr(export.model.config, "model_type", "") != PocketConfig.model_type:
         return export
     fmt, table = export.spec["format"], export.model.get_input_embeddings().weight
     chat, _ = load_chat(export.folder)
     units = {tool["name"]: tool_units(tool["name"], fmt) for tool in fresh}
     vocabulary = chat.tokenizer.get_vocab()
-    added = [string for string in dict.fromkeys(chain(*units.values())) if string not in vocabulary]
-    add_tokens(chat.tokenizer, added)
+    add_tokens(
+        chat.tokenizer, [text for text in dict.fromkeys(chain(*units.values())) if text not in vocabulary]
+    )
     texts = {
         # the token of a tool that was retired when the model was trained stands for nothing there
         string: own
@@ -50,41 +53,49 @@ def with_newer(export: Export, tools: Sequence[Mapping[str, Any]]) -> Export:
         if chat.unit_ids([string])[0] not in export.unit_ids
     }
 
-    def read(own: Sequence[str]) -> torch.Tensor:
-        return embed(export.model, chat, EXACT, own).to(table)
-
-    rows, _ = encoded_rows(texts, read)
+    untrained = _untrained(export)
+    began, rows = (
+        encoded_rows(texts, lambda own, model=model: embed(model, chat, EXACT, own).to(table))[0]  # type: ignore[misc]
+        for model in (export.model, untrained)
+    )
     ids = chat.unit_ids(list(texts))
+    usual = table[sorted(export.unit_ids)].norm(dim=1).median()
     together = sorted(
         [*export.spec["tools"], *({**tool, "ids": chat.unit_ids(units[tool["name"]])} for tool in fresh)],
         key=lambda tool: str(tool["name"]),
     )
     names = [tool["name"] for tool in together]
     spec = {**export.spec, "tools": together}
-    known_ids = [export.spec["tools"][export.numbers[tool["name"]]]["ids"] for tool in known]
-    held = Held(
-        tools=frozenset(names.index(tool["name"]) for tool in fresh),
-        tokens=ids,
-        trained=torch.stack([table[own].mean(dim=0) for own in known_ids]) if known else table[:0],
-        read=read([embedding_text(tool["name"], tool["description"]) for tool in known]),
-    )
+    numbers = frozenset(names.index(tool["name"]) for tool in fresh)
     made = replace(
         export,
-        model=_with_rows(export.model, ids, rows, len(added), len(chat.tokenizer)),
+        model=_with_rows(export.model, ids, began, len(chat.tokenizer)),
         chat=chat,
         spec=spec,
         names=names,
         index=NameIndex(names, fmt),
         root=trie.build([tool["ids"] for tool in together]),
         masks={},
-        held=held,
+        held=Held(numbers, ids, usual * rows, untrained.model),
     )
     made.__dict__["decoder"] = export.decoder  # the same layers, laid out once
     return made
 
 
-def _with_rows(model: Any, ids: Sequence[int], rows: torch.Tensor, added: int, size: int) -> Any:
-    """The same model with these rows in its table, which has at least `size`; `added`: tool tokens at its end."""
+def _untrained(export: Export) -> Any:
+    """The model around the encoder it was made with; itself where that one is not here."""
+    if export.spec.get("encoder") != ENCODERS[DEFAULT_ENCODER]:
+        return export.model
+    encoder, _ = load_encoder(EXACT)
+    made = _shallow(export.model)
+    made.model = _shallow(export.model.model)
+    made.model.encoder = encoder.to(export.model.device).eval()
+    return made
+
+
+def _with_rows(model: Any, ids: Sequence[int], rows: torch.Tensor, size: int) -> Any:
+    """The same model with these rows in its table, which has at least `size`. The decoder is still shown the nearest of
+    the tools that it knows."""
     table = model.get_input_embeddings().weight
     weight = torch.cat([table, table.new_zeros(max(0, size - len(table)), table.shape[1])])
     weight[list(ids)] = rows
@@ -92,9 +103,6 @@ def _with_rows(model: Any, ids: Sequence[int], rows: torch.Tensor, added: int, s
     made.model = _shallow(model.model)
     made.model.embed_tokens = nn.Embedding.from_pretrained(weight)
     made.lm_head = linear(weight)
-    made.config = made.model.config = deepcopy(model.config)
-    first, count = model.config.tools
-    made.config.tools = [first, count + added]
     return made
 
 

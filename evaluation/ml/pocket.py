@@ -19,6 +19,7 @@ from evaluation.ml.packed import linear
 PADDED = 1.25  # prompts are read together while none is longer than the shortest by this factor
 SPARE = 4  # ... and these tokens
 TINY = 1e-6
+NEVER = -1e4  # of a logit
 # of a layer's number and its queries, keys and values [n, heads, m, width]: what is attended to, [n, heads, m, width]
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
@@ -95,26 +96,18 @@ def even(vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Tools that the model was not trained on: their numbers in the export, and the ids of their tokens.
+    """Tools that the model was not trained on. A request scores with them what an untrained encoder makes of both: the
+    trained one has forgotten a part of what it knew of tools that nothing taught it."""
 
-    Training raises what a request scores with the tools that it was trained on, not only with the right one. So the new
-    tokens are raised as much: by the mean of the best tenth of the known tools' rows, over the mean of the best tenth of
-    what the encoder reads of the same tools, each [tools, width].
-    """
+    tools: frozenset[int]  # their numbers in the export
+    tokens: list[int]  # the ids of their tokens
+    rows: Tensor  # [tokens, width]
+    encoder: Any  # a PocketModel whose encoder is untrained
 
-    tools: frozenset[int]
-    tokens: list[int]
-    trained: Tensor
-    read: Tensor
-
-    def raised(self, means: Tensor) -> Tensor:
-        """[n, 1] of the means of n requests."""
-        count = max(1, len(self.read) // 10)
-        trained, read = (
-            (means @ rows.T).topk(count, dim=1).values.mean(dim=1, keepdim=True)
-            for rows in (self.trained, self.read)
-        )
-        return trained - read
+    def reading(self, given: Tensor, real: Tensor) -> Tensor:
+        """[requests, width], length 1."""
+        states, _ = self.encoder.read(given, real)
+        return functional.normalize(states.sum(dim=1).float(), dim=-1)
 
 
 class PocketContexts(Contexts):
@@ -122,7 +115,7 @@ class PocketContexts(Contexts):
 
     def __init__(self, model: Any, decoder: Decoder, pad_id: int, held: Held | None = None) -> None:
         super().__init__(model, pad_id)
-        self.held = held if held is not None and len(held.read) else None
+        self.held = held
         base, config = model.model, model.config
         self.decoder, self.assistant = decoder, config.assistant_id
         self.opened, self.closed = config.thinking_ids
@@ -132,6 +125,9 @@ class PocketContexts(Contexts):
         self.scale = base.scale.detach().exp()
         self.means = self.tool_rows.new_zeros(0, config.hidden_size, dtype=torch.float32)
         self.nearest = self.tool_rows.new_zeros(0, config.hidden_size)  # of each context, length 1 or 0
+        self.untrained = torch.zeros_like(
+            self.means
+        )  # where newer tools are held: what Held reads of each context
 
     def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
         """Prompts of similar length together."""
@@ -189,21 +185,25 @@ class PocketContexts(Contexts):
         if len(self.tool_rows):
             best = (mean[:, 0] @ self.tool_rows.float().T).argmax(dim=1)
             self.nearest[rows] = functional.normalize(self.tool_rows[best], dim=-1) * mean.any(dim=-1)
-        return self._mixed(hidden, reach[:, -1:], mean[:, 0])
+        if self.held is not None:
+            self.untrained[rows] = self.held.reading(given, real)
+        return self._mixed(hidden, reach[:, -1:], rows, given[:, -1:] == self.opened)
 
-    def _mixed(self, hidden: Tensor, reach: Tensor, means: Tensor) -> Tensor:
-        """[n, width]: what the head reads; beside it, where newer tools are held, by how much they are raised."""
+    def _mixed(self, hidden: Tensor, reach: Tensor, rows: Sequence[int], thinks: Tensor) -> Tensor:
+        """[n, width] of contexts in `rows`: what the head reads. Where newer tools are held, beside it what they are
+        compared with, and whether a trace begins or says something: there none of their tokens may be written."""
         share = torch.sigmoid(self.model.model.gate(hidden).float()) * reach
-        mixed: Tensor = share * self.scale * means + (1 - share) * hidden.float()
+        mixed: Tensor = share * self.scale * self.means[rows] + (1 - share) * hidden.float()
         if self.held is None:
             return mixed
-        return torch.cat([mixed, share * self.scale * self.held.raised(means)], dim=1)
+        return torch.cat([mixed, self.scale * self.untrained[rows], thinks.float()], dim=1)
 
     def _logits(self, mixed: Tensor) -> Tensor:
         width = self.tool_rows.shape[1]
         logits: Tensor = self.model.lm_head(mixed[:, :width].to(self.model.dtype))
         if self.held is not None:
-            logits[:, self.held.tokens] += mixed[:, width:]
+            scores, thinks = mixed[:, width:-1] @ self.held.rows.T, mixed[:, -1:] > 0
+            logits[:, self.held.tokens] = scores.masked_fill(thinks, NEVER)
         return logits
 
     def readings(self, contexts: Sequence[Context]) -> Tensor:
@@ -215,24 +215,27 @@ class PocketContexts(Contexts):
             context.ended |= token == self.closed
             context.thought |= not context.ended and token != self.opened
 
-    def _reach(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
-        """[n, m] 1 where the request's mean is in reach: until a trace that says something has been closed."""
-        found = np.ones(step.ids.shape, dtype=np.float32)
+    def _reach(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> tuple[Tensor, Tensor]:
+        """[n, m] 1 where the request's mean is in reach: until a trace that says something has been closed; and where
+        a trace begins or says something."""
+        found = np.ones((2, *step.ids.shape), dtype=np.float32)
         for one, tree in zip(contexts, trees, strict=True):
-            begin = found.shape[1] - len(tree.tokens)
+            begin = found.shape[2] - len(tree.tokens)
             states: list[tuple[bool, bool]] = []
             for token, parent in zip(tree.tokens, tree.parents, strict=True):
                 thought, ended = states[parent] if parent >= 0 else (one.thought, one.ended)
                 ended = ended or token == self.closed
                 thought = thought or (not ended and token != self.opened)
-                found[one.row - step.first, begin + len(states)] = not (ended and thought)
+                thinks = thought or token == self.opened
+                found[:, one.row - step.first, begin + len(states)] = not (ended and thought), thinks
                 states.append((thought, ended))
-        return torch.from_numpy(found).to(self.device)
+        reach, thinks = torch.from_numpy(found).to(self.device)
+        return reach, thinks
 
     def _forward(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
         rows = slice(step.first, step.first + len(step.ids))
         base = self.model.model
-        reach = self._reach(step, contexts, trees)[..., None]
+        reach, thinks = (found[..., None] for found in self._reach(step, contexts, trees))
         if self.standing.isdisjoint(token for tree in trees for token in tree.tokens):
             hidden = functional.embedding(step.ids, base.embed_tokens.weight)
         else:
@@ -254,21 +257,21 @@ class PocketContexts(Contexts):
         flat = [row * size + at for row, begin in wanted for at in range(begin, size)]
         if flat != list(range(count * size)):  # the contexts may stand in another order than their rows
             hidden = hidden.reshape(-1, width)[flat]
-            reach = reach.reshape(-1, 1)[flat]
-            means = self.means[[step.first + at // size for at in flat]]
+            reach, thinks = reach.reshape(-1, 1)[flat], thinks.reshape(-1, 1)[flat]
         else:
-            hidden, reach = hidden.reshape(-1, width), reach.reshape(-1, 1)
-            means = self.means[rows].repeat_interleave(size, dim=0)
-        return self._logits(self._mixed(hidden, reach, means))
+            hidden, reach, thinks = hidden.reshape(-1, width), reach.reshape(-1, 1), thinks.reshape(-1, 1)
+        return self._logits(self._mixed(hidden, reach, [step.first + at // size for at in flat], thinks))
 
     def _make_room(self, rows: int, columns: int) -> None:
         super()._make_room(rows, columns)
         missing = self._size[0] - len(self.means)
         if missing > 0:
-            self.means, self.nearest = (
-                torch.cat([one, one.new_zeros(missing, one.shape[1])]) for one in (self.means, self.nearest)
+            self.means, self.nearest, self.untrained = (
+                torch.cat([one, one.new_zeros(missing, one.shape[1])])
+                for one in (self.means, self.nearest, self.untrained)
             )
 
     def _copy(self, source: int, target: int, length: int) -> None:
         super()._copy(source, target, length)
-        self.means[target], self.nearest[target] = self.means[source], self.nearest[source]
+        for one in (self.means, self.nearest, self.untrained):
+            one[target] = one[source]

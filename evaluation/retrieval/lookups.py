@@ -28,7 +28,6 @@ from training.registry.registry import (
     export_dir,
     held_tools,
     holds_newer,
-    known_tools,
     model_named,
     newer_than,
     tools_of,
@@ -49,11 +48,10 @@ class KnownTool:
 
 
 class Newer(NamedTuple):
-    """Tools that some models have no token for. `held`: those that the engine answers with by their descriptions; `told`:
-    what it is told for that, by `name`; `of`: those of each model; `lost`: how many each cannot answer with."""
+    """Tools that some models have no token for. `held`: those that the engine answers with by their descriptions, by
+    `name` together; `of`: those of each model; `lost`: how many each cannot answer with."""
 
     name: str
-    told: list[dict[str, Any]]
     held: dict[str, dict[str, Any]]
     of: dict[int, frozenset[str]]
     lost: dict[int, int]
@@ -102,17 +100,15 @@ class CatalogPart:
         """The tools that came to the catalog after these models, by their folders; none that is blocked."""
         key = tuple(model.pk for model in models.values())
         if key not in self._newer:
-            found = Newer("", [], {}, {}, {})
+            found = Newer("", {}, {}, {})
             for folder, model in models.items():
                 newer = newer_than(tools_of(Path(folder), model.store_digest)).filter(blocked_at=None)
                 own = held_tools(newer) if holds_newer(model) else []
                 found.held.update((tool["name"], tool) for tool in own)
                 found.of[model.pk] = frozenset(tool["name"] for tool in own)
                 found.lost[model.pk] = newer.count() - len(own)
-            if found.held:
-                told = [*found.held.values(), *known_tools(found.held)]
-                found = found._replace(name=content_hash(told), told=told)
-            self._newer[key] = found
+            name = content_hash(list(found.held.values())) if found.held else ""
+            self._newer[key] = found._replace(name=name)
         return self._newer[key]
 
     def redaction(self, holds: frozenset[str]) -> Redaction:

@@ -112,7 +112,7 @@ class Session:
         catalog; raise what else it refused with."""
         if refusal.code != "unknown_tools":
             raise refusal
-        ask(self.engine, "/tools", {"newer": self.newer.name, "tools": self.newer.told})
+        ask(self.engine, "/tools", {"newer": self.newer.name, "tools": list(self.newer.held.values())})
 
     def answer(self, query: Query, raw: Answer, asked_at: float) -> Answer:
         """What is told of the engine's raw answer."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from catalog.core.tool import embedding_text
+from evaluation.core.asking import labelled_item, labelled_question
 from evaluation.core.embedding import ranked
 from evaluation.core.metrics import query_scores
 from evaluation.core.report import pair_up
@@ -123,7 +124,8 @@ class Bench:
 
         folder = trained.folder / "answers"
         source, out = folder / f"{name}.jsonl", folder / f"{name}-{decode}.jsonl"
-        write_jsonl(source, items)
+        ask = labelled_question if decode == "letters" else labelled_item
+        write_jsonl(source, map(ask, items))
         if not finished_ids(out) >= {str(item["id"]) for item in items}:
             print(f"answering {name}, {decode}", flush=True)
             with contextlib.redirect_stdout(None):

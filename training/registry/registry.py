@@ -5,7 +5,7 @@ retention does: a model whose files are gone can never be named.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +16,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.db.models.functions import MD5, Left
+from django.db.models.functions import Left
 from django.utils.module_loading import import_string
 
 from catalog.models import Tool
@@ -33,7 +33,6 @@ from training.registry import gate
 MOST_HELD = (
     500  # newer tools; an engine reads them, some 100 a second, within the first question after an import
 )
-MOST_KNOWN = 256  # of the others
 LONGEST_READ = 4000  # characters of a description, of which an encoder reads less
 ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
 Alias = AliasMove.Alias
@@ -320,25 +319,15 @@ def holds_newer(model: Model) -> bool:
 def held_tools(newer: QuerySet[Tool]) -> list[dict[str, Any]]:
     """Of tools newer than a model those that its engine answers with, at most MOST_HELD, the newest first; as it reads
     them."""
-    return _as_engines_read(newer.order_by("-pk")[:MOST_HELD])
-
-
-def known_tools(newer: Collection[str]) -> list[dict[str, Any]]:
-    """Some of the others, drawn by their names, from which an engine tells what training does to scores."""
-    active = Tool.objects.filter(status=Tool.Status.ACTIVE).exclude(name__in=newer)
-    return _as_engines_read(active.order_by(MD5("name"))[:MOST_KNOWN])
-
-
-def _as_engines_read(tools: QuerySet[Tool]) -> list[dict[str, Any]]:
-    rows = tools.values_list("name", Left("description", LONGEST_READ), "domain", "permissions")
+    text = Left("description", LONGEST_READ)
+    rows = newer.order_by("-pk").values_list("name", text, "domain", "permissions")[:MOST_HELD]
     names = ("name", "description", "domain", "permissions")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How a model is served now: without its tools that are retired, and with those that are newer than it, of which an
-    engine is told beside some that are not."""
+    """How a model is served now: without its tools that are retired, and with those that are newer than it."""
 
     without: tuple[str, ...] = ()
     newer: tuple[dict[str, Any], ...] = ()
@@ -348,8 +337,7 @@ class Served:
         """Blocks are for a day and no part of it. Raises as `export_dir`."""
         known = tools_of(export_dir(model), model.store_digest)
         newer = held_tools(newer_than(known)) if holds_newer(model) else []
-        told = [*newer, *known_tools([tool["name"] for tool in newer])] if newer else []
-        return cls(tuple(sorted(retired_names() & known)), tuple(told))
+        return cls(tuple(sorted(retired_names() & known)), tuple(newer))
 
 
 def lost_tools(model: Model, champion: Model) -> list[str]:
