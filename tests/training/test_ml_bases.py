@@ -1,5 +1,6 @@
 """Bases before training: the first rows of tool tokens, and what a base says of itself."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
 from catalog.core.tokens import tool_units  # noqa: E402
-from tests.training.small_bases import EACH_SHAPE, gemma_tokenizer, write_base  # noqa: E402
+from tests.training.small_bases import EACH_SHAPE, gemma_tokenizer, write_base, write_pretrained  # noqa: E402
 from tests.training.small_encoder import quick_recipe, word_pieces  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_training import Small, recipe_for  # noqa: E402
@@ -19,8 +20,8 @@ from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.ml import stage2  # noqa: E402
 from training.ml.bases import model as bases_model
 from training.ml.bases.chat import load_chat  # noqa: E402
-from training.ml.bases.model import Trainee, build, row_tables, unit_texts  # noqa: E402  # noqa: E402
-from training.ml.bases.named import add_tokens, base_licence  # noqa: E402
+from training.ml.bases.model import Trainee, build, init_rows, row_tables, unit_texts  # noqa: E402
+from training.ml.bases.named import add_tokens, base_licence, load_named  # noqa: E402
 from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.export import merged  # noqa: E402
 
@@ -46,7 +47,7 @@ def nearest(trainee: Trainee, snapshot: Snapshot) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("shape", EACH_SHAPE)
-def test_described_rows_say_what_the_words_say_in_every_table(tmp_path: Path, shape: str) -> None:
+def test_described_rows_lie_halfway_to_their_words_in_every_table(tmp_path: Path, shape: str) -> None:
     small = Small(tmp_path, shape, format="a")
     texts = unit_texts(small.snapshot, "a")
     chat, model = small.trainee.chat, merged(small.trainee)
@@ -54,25 +55,62 @@ def test_described_rows_say_what_the_words_say_in_every_table(tmp_path: Path, sh
     assert len(tables) == (2 if shape == "gemma4" else 1)
     first = min(chat.unit_ids(small.snapshot.family_strings("a")))
     for table in tables:
-        usual = table[:first].norm(dim=1).median()
+        mean = table[:first].mean(dim=0)
         for string, text in texts.items():
-            mean = table[chat.text_ids(text)].mean(dim=0)
-            row = table[chat.unit_ids([string])[0]]
-            assert torch.nn.functional.cosine_similarity(row, mean, dim=0) > 0.9999
-            assert abs(row.norm() - usual) <= 1e-3 * usual
+            words = table[chat.text_ids(text)].mean(dim=0)
+            torch.testing.assert_close(table[chat.unit_ids([string])[0]], (mean + words) / 2)
 
 
-def test_opaque_rows_have_the_usual_length_and_no_words(tmp_path: Path) -> None:
+def test_opaque_rows_lie_as_far_from_the_mean_row_as_described_ones_and_have_no_words(tmp_path: Path) -> None:
     described, opaque = (
         Small(tmp_path / way, "qwen3", format="a", token_init=way) for way in ("description", "opaque")
     )
     assert all(nearest(described.trainee, described.snapshot).values())
     assert not all(nearest(opaque.trainee, opaque.snapshot).values())
     ids = opaque.trainee.chat.unit_ids(list(unit_texts(opaque.snapshot, "a")))
-    lengths = [row_tables(merged(small.trainee))[0][ids].norm(dim=1) for small in (described, opaque)]
-    assert torch.allclose(*lengths, rtol=1e-3)
+    tables = [row_tables(merged(small.trainee))[0] for small in (described, opaque)]
+    mean = tables[0][: min(ids)].mean(dim=0)
+    far, random = ((table[ids] - mean).norm(dim=1) for table in tables)
+    torch.testing.assert_close(random, far.mean().expand(len(ids)))
     said = (described.trainee.token_init[:11], opaque.trainee.token_init[:6])
     assert said == ("description", "opaque")
+
+
+@pytest.mark.parametrize("way", ["description", "opaque"])
+def test_a_token_of_no_active_tool_gets_the_mean_row(tmp_path: Path, way: str) -> None:
+    small = Small(tmp_path, "llama", format="a", token_init=way)
+    model, chat = merged(small.trainee), small.trainee.chat
+    gone = next(text for text in small.snapshot.family_strings("a") if "Gone" in text)
+    init_rows(model, chat, small.snapshot, small.recipe, fresh=[gone])
+    (table,), (number,) = row_tables(model), chat.unit_ids([gone])
+    torch.testing.assert_close(table[number], table[:number].mean(dim=0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "tied", "way"),
+    [
+        ("llama", True, "description"),
+        ("llama", True, "opaque"),
+        ("llama", False, "description"),
+        ("gemma4", True, "description"),
+    ],
+)
+def test_new_rows_take_nothing_from_the_words_of_a_pretrained_base(
+    tmp_path: Path, snapshot: Snapshot, shape: str, tied: bool, way: str
+) -> None:
+    texts = [f"{row['query']} {row['trace']}" for row in snapshot.samples]
+    texts += [f"{row['name']} {row['description']}" for row in snapshot.tools]
+    base = write_pretrained(tmp_path / "base", shape, texts, tie_word_embeddings=tied)
+    trainee = build(recipe_for(base, format="a", token_init=way), snapshot)
+    untouched, _ = load_named(str(base))
+    read = [torch.tensor([trainee.chat.text_ids(text)]) for text in texts]
+    with torch.no_grad():
+        before, after = (
+            sum(float(model(input_ids=ids, labels=ids).loss) for ids in read) / len(read)
+            for model in (untouched, merged(trainee))
+        )
+    assert before < 0.7 * math.log(len(gemma_tokenizer()))  # it has learned something that can be lost
+    assert after <= before + 0.3
 
 
 @pytest.mark.parametrize("shape", ["llama", "pocket"])

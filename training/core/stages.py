@@ -14,7 +14,8 @@ from trace_site.lib.files import content_hash, sha256_file
 from training.core.questions import TAUGHT
 from training.core.recipe import PLAIN, POCKET, RETRIEVALS, Recipe, from_dict
 
-MAKER = 4  # raise it when the trainer begins to make other weights of the same recipe
+# of the pocket model and of named bases; raise one when the trainer begins to make other weights of the same recipe
+POCKET_MAKER, NAMED_MAKER = 4, 5
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
 SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(
@@ -78,7 +79,7 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
     if recipe.base == POCKET:
         # what the encoder is counts, not where it lies
         found["pocket"] = {**found["pocket"], "encoder": encoder_digest(recipe.pocket.encoder)}
-    return {**found, "maker": MAKER}
+    return {**found, "maker": POCKET_MAKER if recipe.base == POCKET else NAMED_MAKER}
 
 
 def passes(recipe: Recipe) -> tuple[str, ...]:

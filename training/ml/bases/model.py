@@ -44,16 +44,24 @@ from training.ml.rows import split_rows
 # In: a model with room for the tokens, a snapshot, a method. Out: rows set in place: from the words a token stands for
 # (`description`), or random ones that carry no words (`opaque`, the control). Rows of no active tool get the table's
 # mean row, whose logit is the mean of all and therefore never the largest.
+#
+# A described row lies halfway between that row and the mean of its words, in whatever table: a mean of rows stays in
+# their convex hull, where no logit exceeds the likeliest word's (Hewitt 2021, "Initializing New Word Embeddings for
+# Pretrained Language Models"; Mundra et al. 2024, "An Empirical Comparison of Vocabulary Expansion ..."). A longer one
+# leaves it: where logits are positive, the mean of 36 words, as long as a usual row, beats every word of a tied table.
+# And the words alone share the direction of the commonest ones, after which a model reads badly. SmolLM2-135M-Instruct,
+# 215 tools, loss of the words of six traces: 4.1 with names spelled out, 45.0 with the mean of the words as long as a
+# usual row, 6.4 with that mean, even where only words can be chosen, 4.4 with the mean row, 4.3 halfway.
 
 METHODS = {
-    "description": "description: mean of the name's and description's rows, scaled to the table's median row length",
-    "opaque": "opaque: random directions of the table's median row length, which carry no words",
+    "description": "description: halfway from the table's mean row to the mean of the name's and description's rows",
+    "opaque": "opaque: random directions from the table's mean row, as far as described rows lie from it on average",
 }
 POCKET_METHODS = {
     "description": "description: the encoder's embeddings of name and description, length 1",
     "opaque": "opaque: random directions of length 1, which carry no words",
 }
-SAMPLED = 16_384  # rows from which the mean and the median length of a table are taken
+SAMPLED = 16_384  # rows from which the mean of a table is taken
 TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
 
 
@@ -69,19 +77,20 @@ def init_rows(
     texts = {string: words_of[string] for string in new if string in words_of}
     rows = torch.tensor(chat.unit_ids(list(texts)), dtype=torch.long)
     first = min(chat.unit_ids(new))
-    words = [chat.text_ids(text) for text in texts.values()] if recipe.token_init == "description" else []
+    words = [chat.text_ids(text) for text in texts.values()]
     chance = torch.Generator().manual_seed(recipe.seed)
     with torch.no_grad():
         for table in row_tables(model):
-            known = table[: first : max(1, first // SAMPLED)].float()
-            usual = known.norm(dim=1).median()
-            table[first:] = known.mean(dim=0).to(table.dtype)
-            if words:
-                values = _mean_rows(table, words)
-            else:
-                values = torch.randn(len(rows), table.shape[1], generator=chance).to(table.device)
-            length = values.norm(dim=1, keepdim=True).clamp(min=1e-6)
-            table[rows] = (values * usual / length).to(table.dtype)
+            mean = table[: first : max(1, first // SAMPLED)].float().mean(dim=0)
+            table[first:] = mean.to(table.dtype)
+            if not words:
+                continue  # the ledger grew by tools that are gone again
+            apart = (_mean_rows(table, words) - mean) / 2
+            if recipe.token_init == "opaque":
+                usual = apart.norm(dim=1).mean()
+                random = torch.randn(apart.shape, generator=chance).to(table.device)
+                apart = functional.normalize(random, dim=1) * usual
+            table[rows] = (mean + apart).to(table.dtype)
 
 
 def init_pocket_rows(
