@@ -13,7 +13,7 @@ import pytest
 from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
-from evaluation.ml.server import MODELS, Models, Server, read_json, read_models, read_request
+from evaluation.ml.server import MODELS, MOST_LISTS, Models, Server, read_json, read_models, read_request
 from trace_site.lib.departure import Departed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
@@ -95,6 +95,40 @@ def test_answer_names_the_model_and_its_digest(tmp_path, ask):
     status, _, answer = ask(models_below(tmp_path), {"model": str(export), "query": "pay"})
     assert status == 200 and answer["tools"] == ["m"] and answer["decode"] == "fast"
     assert answer["model"] == str(export) and answer["digest"] == verify(export)
+
+
+class Holding(EchoEngine):
+    """Answers with the newer tools it was given."""
+
+    def with_newer(self, tools):
+        return EchoEngine(f"{self.name} and {', '.join(tool['name'] for tool in tools)}")
+
+
+def test_newer_tools_are_told_once_and_answered_with_by_name(tmp_path, ask):
+    export, models = folder(tmp_path / "m"), models_below(tmp_path, lambda path: Holding(path.name))
+    request = {"model": str(export), "query": "pay", "newer": "list-1"}
+    status, _, refused = ask(models, request)
+    assert (status, refused["code"]) == (409, "unknown_tools")
+    row = {"name": "New/Tool", "description": "Does it.", "domain": "hr", "permissions": []}
+    for wrong in ({**row, "name": "New"}, {**row, "permissions": None}, {"name": "New/Tool"}, "New/Tool"):
+        assert ask(models, {"newer": "list-1", "tools": [wrong]}, "/tools")[0] == 400
+    assert ask(models, {"newer": "list-1", "tools": [row]}, "/tools")[0] == 200
+    for path in ("/retrieve", "/batch"):
+        body = request | ({"requests": [{"query": "pay"}]} if path == "/batch" else {})
+        status, _, answer = ask(models, body, path)
+        assert status == 200 and "m and New/Tool" in json.dumps(answer)
+    assert ask(models, {**request, "newer": ""})[2]["tools"] == ["m"]
+
+
+def test_lists_of_newer_tools_are_forgotten_the_oldest_first(tmp_path, ask):
+    export, models = folder(tmp_path / "m"), models_below(tmp_path, lambda path: Holding(path.name))
+    for number in range(MOST_LISTS + 1):
+        ask(models, {"newer": f"list-{number}", "tools": []}, "/tools")
+    asked = [
+        ask(models, {"model": str(export), "query": "pay", "newer": f"list-{number}"})[0]
+        for number in range(MOST_LISTS + 1)
+    ]
+    assert asked == [409, *[200] * MOST_LISTS]
 
 
 def test_both_answers_with_fast_and_trace(tmp_path, ask):

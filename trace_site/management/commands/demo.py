@@ -23,7 +23,8 @@ from django.core.management import CommandParser, call_command
 
 from catalog.models import Clustering, Domain, Tool
 from catalog.queries.registry import real_queries
-from evaluation.benchmarks.services import probe_benchmarks_build
+from evaluation.benchmarks.selectors import RESULTS
+from evaluation.benchmarks.services import evaluation_request, probe_benchmarks_build
 from evaluation.models import Benchmark, Evaluation
 from rules.changes.services import request_submit
 from rules.exchange.services import file_preview, file_request
@@ -179,6 +180,9 @@ class Command(TraceCommand):
     def evaluate(self) -> None:
         """Training queued these; without a worker running they are worked off here."""
         reap()
+        if not Job.objects.filter(kind__in=MEASURES).exclude(state="done").exists():
+            for model in Model.objects.order_by("pk"):
+                evaluation_request(model=model)
         for kind in MEASURES:  # the second follows from the first
             for job in Job.objects.filter(kind=kind, state__in=["queued", "running"]).order_by("id"):
                 run_inline(job, self.echo)
@@ -227,8 +231,10 @@ def _trained() -> bool:
 
 
 def _evaluated() -> bool:
+    """By this version too: what was asked another way than callers ask is gone."""
     unfinished = Job.objects.filter(kind__in=MEASURES).exclude(state="done")
-    return Evaluation.objects.filter(metrics__isnull=False).exists() and not unfinished.exists()
+    measured = Evaluation.objects.filter(RESULTS, model__isnull=False).values("model")
+    return not unfinished.exists() and not Model.objects.exclude(pk__in=measured).exists()
 
 
 class _Voice(io.TextIOBase):
