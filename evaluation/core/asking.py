@@ -4,7 +4,7 @@ The endpoint, the benchmarks, the tests of rules and the requests kept out of tr
 is measured is what is served. What a label says of a request (its domain, rule, side, cluster) has no field here.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Query:
         return asdict(self) | {"permissions": granted}
 
 
-def item(key: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def engine_item(key: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """One request as the model is told of it."""
     return {"id": key} | {name: asked[name] for name in READ}
 
@@ -41,13 +41,11 @@ def labelled_item(
     """A labelled request as its caller would ask it. `without`: tools that no answer may name now; `domain`: only
     where a measurement gives it, see Evaluation.Decode."""
     permissions = row.get("permissions")
-    query = Query(
-        row["query"], permissions=None if permissions is None else frozenset(permissions), domain=domain
-    )
-    return item(str(row["id"]), query.as_asked() | {"without": sorted(without)})
+    granted = None if permissions is None else frozenset(permissions)
+    query = Query(row["query"], permissions=granted, domain=domain)
+    return engine_item(str(row["id"]), query.as_asked() | {"without": sorted(without)})
 
 
 def labelled_question(row: Mapping[str, Any]) -> dict[str, Any]:
     """A lettered question without its answer."""
-    fields: Sequence[str] = ("id", "question", "choices", "tool")
-    return {name: row[name] for name in fields if name in row}
+    return {name: row[name] for name in ("id", "question", "choices", "tool") if name in row}

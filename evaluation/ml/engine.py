@@ -164,14 +164,11 @@ class Batch:
         """A model that reasons has learned no trace of a tool that is newer than itself. Where a request lies nearest
         to one, that is the answer, and nothing is written."""
         held, ranking = self.export.held, (one.fast or {}).get("ranking")
-        if (
-            held is None
-            or not ranking
-            or not self.export.spec["reasoning"]
-            or ranking[0][0] not in held.tools
-        ):
+        if held is None or not ranking or not self.export.spec["reasoning"]:
             return False
         (tool, score), *_ = ranking
+        if tool not in held.tools:
+            return False
         one.answer(self._written(one, Written(tools=[tool], scores=[score], ranked=ranking[: one.k])))
         return True
 

@@ -76,7 +76,7 @@ def with_newer(export: Export, tools: Sequence[Mapping[str, Any]]) -> Export:
         index=NameIndex(names, fmt),
         root=trie.build([tool["ids"] for tool in together]),
         masks={},
-        held=Held(numbers, ids, usual * rows, untrained.model),
+        held=Held(numbers, ids, usual.float() * rows.float(), untrained.model),
     )
     made.__dict__["decoder"] = export.decoder  # the same layers, laid out once
     return made
@@ -89,7 +89,7 @@ def _untrained(export: Export) -> Any:
     encoder, _ = load_encoder(EXACT)
     made = _shallow(export.model)
     made.model = _shallow(export.model.model)
-    made.model.encoder = encoder.to(export.model.device).eval()
+    made.model.encoder = encoder.to(export.model.device, export.model.dtype).eval()
     return made
 
 

@@ -101,7 +101,7 @@ class Held:
 
     tools: frozenset[int]  # their numbers in the export
     tokens: list[int]  # the ids of their tokens
-    rows: Tensor  # [tokens, width]
+    rows: Tensor  # fp32 [tokens, width]
     encoder: Any  # a PocketModel whose encoder is untrained
 
     def reading(self, given: Tensor, real: Tensor) -> Tensor:
@@ -125,9 +125,7 @@ class PocketContexts(Contexts):
         self.scale = base.scale.detach().exp()
         self.means = self.tool_rows.new_zeros(0, config.hidden_size, dtype=torch.float32)
         self.nearest = self.tool_rows.new_zeros(0, config.hidden_size)  # of each context, length 1 or 0
-        self.untrained = torch.zeros_like(
-            self.means
-        )  # where newer tools are held: what Held reads of each context
+        self.untrained = torch.zeros_like(self.means)  # what Held reads of each context
 
     def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
         """Prompts of similar length together."""
@@ -203,7 +201,7 @@ class PocketContexts(Contexts):
         logits: Tensor = self.model.lm_head(mixed[:, :width].to(self.model.dtype))
         if self.held is not None:
             scores, thinks = mixed[:, width:-1] @ self.held.rows.T, mixed[:, -1:] > 0
-            logits[:, self.held.tokens] = scores.masked_fill(thinks, NEVER)
+            logits[:, self.held.tokens] = scores.masked_fill(thinks, NEVER).to(logits.dtype)
         return logits
 
     def readings(self, contexts: Sequence[Context]) -> Tensor:

@@ -30,7 +30,7 @@ from typing import Any, TypeGuard, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
-from evaluation.core.asking import item
+from evaluation.core.asking import engine_item
 from evaluation.ml.manifest import digest
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
@@ -39,9 +39,7 @@ from trace_site.lib.loading import loading_modules
 MODELS = 3  # kept in memory; the one used longest ago leaves first
 LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
 LONGEST_TOOLS = 8_000_000  # bytes of a list of newer tools
-MOST_LISTS = (
-    4  # of newer tools, and engines that hold one of them, kept for each model; the oldest leaves first
-)
+MOST_LISTS = 4  # of newer tools, and for each model engines that hold one; the oldest leaves first
 LONGEST_QUERY = 4_000  # characters
 MOST_TOOLS = 100
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
@@ -72,25 +70,25 @@ class Slot:
         self.engine: Any = None
         self.error: TraceError | None = None
         self.failed_at = 0.0
-        self.holding: OrderedDict[str, Any] = (
-            OrderedDict()
-        )  # {name of a list of newer tools: the engine with them}
+        self.holding: OrderedDict[str, Any] = OrderedDict()  # {name of newer tools: the engine with them}
         self.reading = threading.Lock()
 
     def engine_with(self, newer: str, models: "Models") -> Any:
-        """The engine that answers with these newer tools too. Their descriptions are read once, while others wait.
-        Raises TraceError `unknown_tools`."""
+        """The engine that answers with these newer tools too. Their descriptions are read once, while whoever asks for
+        them waits. Raises TraceError `unknown_tools`."""
         if not newer:
             return self.engine
+        if (found := self.holding.get(newer)) is not None:
+            return found
         with self.reading:
-            if newer not in self.holding:
+            if (found := self.holding.get(newer)) is None:
                 tools = models.newer.get(newer)
                 if tools is None:
                     problem = "the list of newer tools is not known here."
                     raise TraceError(problem, code="unknown_tools", where="/newer", hint="Send it to /tools.")
-                self.holding[newer] = self.engine.with_newer(tools)
+                self.holding[newer] = found = self.engine.with_newer(tools)
                 drop_oldest(self.holding, MOST_LISTS)
-            return self.holding[newer]
+        return found
 
 
 class Models:
@@ -100,9 +98,7 @@ class Models:
         self.opener = opener
         self.roots = [root.resolve() for root in roots]
         self.slots: OrderedDict[str, Slot] = OrderedDict()
-        self.newer: OrderedDict[str, list[Answer]] = (
-            OrderedDict()
-        )  # lists of newer tools by the names they were given
+        self.newer: OrderedDict[str, list[Answer]] = OrderedDict()  # lists of newer tools by name
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
 
@@ -248,7 +244,8 @@ def answer(
     departure: Departure,
     on_event: Callable[[str, Any], None] | None = None,
 ) -> Answer:
-    row: Answer = engine.answer(item("request", request), request["mode"], request["k"], on_event, departure)
+    item = engine_item("request", request)
+    row: Answer = engine.answer(item, request["mode"], request["k"], on_event, departure)
     return {name: value for name, value in row.items() if name != "id"}
 
 
