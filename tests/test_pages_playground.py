@@ -5,9 +5,9 @@ import pytest
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction, RuleTestResult
 from evaluation.retrieval import retriever
-from tests.factories import make_model, make_rule, make_run, make_tool
+from tests.factories import known_models, make_model, make_rule, make_run, make_tool
 from trace_site.lib.errors import TraceError
-from training.models import AliasMove
+from training.models import AliasMove, Run
 from training.registry import registry
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ def engine(settings, monkeypatch):
     trace = "OldPay/GetSlip holds old years. SLIP_YEAR sends May 2024 to the new one. So Pay/GetSlip."
     answer = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "trace": trace, "seconds": 0.2}
     fast = {"tools": ["Pay/GetSlip", "OldPay/GetSlip"], "scores": [-0.1, -3.0], "seconds": 0.01}
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: "/models/one")
+    known_models(monkeypatch)
     monkeypatch.setattr(
         retriever,
         "ask",
@@ -66,9 +66,8 @@ def test_answer_shows_lists_trace_and_the_cited_rule_version(client_as, rule, en
         ("Ranked, fast mode", ["Pay/GetSlip", "OldPay/GetSlip"]),
     ]
     text = page.content.decode()
-    assert (
-        f'<a class="rule-mark" href="/rules/{rule.pk}/versions/1/">SLIP_YEAR</a>' in text and "60.7 %" in text
-    )
+    assert f'<a class="rule-mark" href="/rules/{rule.pk}/versions/1/">SLIP_YEAR</a>' in text
+    assert " %" not in text, "how sure to be is said once, by a model that is calibrated"
     assert [s.text for s in page.context["spans"] if s.chosen and s.final] == ["Pay/GetSlip"]
     assert "its reasoning" not in text
 
@@ -124,9 +123,13 @@ def test_tools_newer_than_the_model_are_named_and_listed(client_as, rule, monkey
     make_tool("Gone/Tool", status="retired")
     client = client_as("expert")
     page = " ".join(client.get("/evaluation/playground/").content.decode().split())
-    assert "1 tool is newer than this model and cannot be answered" in page
+    assert "1 tool is newer than this model, which ranks it by its description alone" in page
     listed = client.get(f"/training/models/{model.pk}/newer/")
     assert [tool.name for tool in listed.context["page"].rows] == ["OldPay/GetSlip"]
+    assert "it ranks by its description alone" in client.get(f"/training/models/{model.pk}/").content.decode()
+    Run.objects.filter(pk=model.run_id).update(base="some/language-model")
+    page = " ".join(client.get("/evaluation/playground/").content.decode().split())
+    assert "1 tool is newer than this model, which cannot answer with it" in page
     assert "it cannot answer with" in client.get(f"/training/models/{model.pk}/").content.decode()
 
 

@@ -28,6 +28,7 @@ from django.urls import Resolver404, resolve, reverse
 from evaluation.requests import services
 from evaluation.retrieval import retriever
 from tests.api_description import operations
+from tests.factories import known_models
 from tests.matrix.bodies import bodies, headers, own, queries
 from tests.matrix.routes import Route, routes
 from tests.matrix.table import TABLE
@@ -69,7 +70,7 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     monkeypatch.setattr(services, "WRITE_SECONDS", 0)
     monkeypatch.setattr(retriever, "ask", answered)
     monkeypatch.setattr(retriever, "ask_in_lines", written)
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
+    known_models(monkeypatch)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}
     for who, user in w.people.items():

@@ -63,7 +63,7 @@ def main() -> int:
 
         def write(folder: Path) -> None:
             (folder / "trace.json").write_text(
-                json.dumps({"stage": args.stage, "init": str(args.init or "")})
+                json.dumps({"stage": args.stage, "init": str(args.init or ""), "tools": []})
             )
             header = json.dumps({"w": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}}).encode()
             weights = len(header).to_bytes(8, "little") + header + bytes(48)
