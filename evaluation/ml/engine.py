@@ -163,14 +163,16 @@ class Batch:
     def _answer_newer(self, one: Asked) -> bool:
         """A model that reasons has learned no trace of a tool that is newer than itself. Where a request lies nearest
         to one, that is the answer, and nothing is written."""
-        held, ranking = self.export.held, (one.fast or {}).get("ranking")
-        if held is None or not ranking or not self.export.spec["reasoning"]:
+        ranking = (one.fast or {}).get("ranking") or []
+        if not self.export.spec["reasoning"] or not self._newer_first(ranking):
             return False
         (tool, score), *_ = ranking
-        if tool not in held.tools:
-            return False
         one.answer(self._written(one, Written(tools=[tool], scores=[score], ranked=ranking[: one.k])))
         return True
+
+    def _newer_first(self, ranking: Ranking) -> bool:
+        held = self.export.held
+        return held is not None and bool(ranking) and ranking[0][0] in held.tools
 
     def _lead(self, one: Asked) -> list[int]:
         """What a request's context reads after its prompt."""
@@ -193,7 +195,9 @@ class Batch:
         granted = dict(zip(limited, tops, strict=True))
         contexts, items = [looked[one][0] for one in everyone], [one.item for one in everyone]
         found = request_features(self.export, self.contexts, contexts, whole, items)
-        for one, top, features in zip(everyone, whole, found, strict=True):
+        for one, top, told in zip(everyone, whole, found, strict=True):
+            # what they say of an answer was fitted on tools that the model knows
+            features = {} if self._newer_first(top.ranking) else told
             if one.decode == TRACE:
                 one.fast = {"ranking": top.ranking, "features": features}
                 continue
@@ -275,7 +279,8 @@ class Batch:
             return parsed_row(self.export, one.item, result, banned)
         assert one.fast is not None
         row, ranking = listed_row(self.export, one.item, result, banned), one.fast.pop("ranking")
-        row["features"] = one.fast["features"] | list_features(result, ranking)
+        features = one.fast["features"]
+        row["features"] = features and features | list_features(result, ranking)
         return row if one.decode == TRACE else {"id": one.item["id"], "fast": one.fast, "trace": row}
 
 

@@ -25,6 +25,7 @@ NOTHING_REFUSED = (
 )
 NO_TOOL_FITS = "No tool fits this request; a tool that is named is only the nearest."
 WITHHELD_FIRST = "The tool that fits this request best needs a permission that this call does not have."
+NEWER_FIRST = "How sure to be of a tool that is newer than the model is not known."
 UNKNOWN = AnswerVerdict(None, None, None)
 
 
@@ -73,7 +74,7 @@ def fitted(model: Model, decode: str, made: Sequence[Evaluation]) -> Calibration
     rows = [
         (output["features"], bool(gold), first_is_right(output["tools"], gold))
         for output, gold in stored.values_list("output", "item__data__tools")
-        if "features" in output
+        if output.get("features")
     ]
     inside = [has_tool for _, has_tool, _ in rows]
     found = confidence.fit([features for features, _, _ in rows], inside, [right for *_, right in rows])

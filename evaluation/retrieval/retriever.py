@@ -19,7 +19,7 @@ from django.conf import settings
 from evaluation.core.asking import Query
 from evaluation.core.metrics import NO_TRACE, trace_notes
 from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
-from evaluation.retrieval.calibration import NO_TOOL_FITS, WITHHELD_FIRST, judged
+from evaluation.retrieval.calibration import NEWER_FIRST, NO_TOOL_FITS, UNKNOWN, WITHHELD_FIRST, judged
 from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
 from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
 from trace_site.artefacts import store
@@ -141,13 +141,16 @@ class Session:
             verdict = replace(verdict, confidence=None)
         newer = self.newer.of[model.pk]
         shown = described(answer, tools, withheld, newer)[: query.k]
+        newer_first = [tool["name"] for tool in shown[:1] if tool["newer"]]
+        if newer_first:
+            verdict, calibration = UNKNOWN, NEWER_FIRST
         ranked = described(fast, tools, withheld, newer)[: query.k] if query.mode == "both" else []
         unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
         now = time.perf_counter()
         computed = max(float(part.get("seconds", 0)) for part in parts)
         notes = [
             *([NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if first_is_withheld else []),
-            *newer_notes([tool["name"] for tool in shown[:1] if tool["newer"]], self.newer.lost[model.pk]),
+            *newer_notes(newer_first, self.newer.lost[model.pk]),
             *reading_notes(query.query, unread, cut),
             *trace_notes(**said),
         ]
@@ -369,7 +372,7 @@ def newer_notes(first: Sequence[str], lost: int) -> list[str]:
     """What an answer lacks for want of training. `first`: its first tool, where that is newer than the model; `lost`:
     how many tools the model cannot answer with."""
     notes = [
-        f"{name} is newer than the model: it was found by its description alone, and no rule about it was learned."
+        f"{name} is newer than the model: it was found by its description alone, without any rule or trace."
         for name in first
     ]
     if lost:

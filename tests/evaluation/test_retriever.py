@@ -299,7 +299,7 @@ def exported(tmp_path, monkeypatch, *names):
 
 
 def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
-    engine, champion, tools, tmp_path, monkeypatch
+    engine, champion, calibrated, tools, tmp_path, monkeypatch
 ):
     answers, asked = engine
     exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Leave/Book")
@@ -309,9 +309,11 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
     for _ in range(2):
         answer = retriever.retrieve(query="q")
         assert [row["newer"] for row in answer["tools"]] == [True, False]
+        assert (answer["fits"], answer["confidence"]) == (None, None), "never measured of such a tool"
+        assert answer["calibration"] == "How sure to be of a tool that is newer than the model is not known."
         assert answer["notes"] == [
-            "Pay/GetPaystub is newer than the model: it was found by its description alone, and no rule about it was "
-            "learned."
+            "Pay/GetPaystub is newer than the model: it was found by its description alone, without any rule or "
+            "trace."
         ]
     first, told, again, later = asked
     assert first == again == later and first["newer"] == told["newer"] != ""
