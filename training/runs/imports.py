@@ -29,7 +29,7 @@ from training.core.recipe import RETRIEVALS
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal, rows
 from training.models import Model, Run, RunMetric
-from training.runs.job import Trained, keep_stage, known_stage, publish_model
+from training.runs.job import Trained, evaluation_key, keep_stage, known_stage, publish_model
 from training.runs.services import run_key, run_steps
 from training.runs.stages import CURVE, read_metrics
 
@@ -101,7 +101,7 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
             detail = {"model": model.pk, "folder": folder.name, "cell": run.cell, "stages_shared": proven}
             audit_models.record(actor=actor, action="run.imported", obj=run, detail=detail)
     model = Model.objects.get(run=run)
-    evaluation = Job.objects.filter(idempotency_key=f"evaluation:model:{model.pk}").first()
+    evaluation = Job.objects.filter(idempotency_key=evaluation_key(model)).first()
     return {
         **{"run": run.pk, "model": model.pk, "new": is_new, "stages_shared": proven},
         "evaluation_job": evaluation.pk if evaluation else None,

@@ -67,7 +67,7 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
         for folder in (*map(stage_folder, own), base_folder(run)):
             for part in ("checkpoints", "export"):
                 shutil.rmtree(folder / part, ignore_errors=True)
-    follow_up = Job.objects.filter(idempotency_key=f"evaluation:model:{model.pk}").first()
+    follow_up = Job.objects.filter(idempotency_key=evaluation_key(model)).first()
     return {"run": run.pk, "model": model.pk, "evaluation_job": follow_up.pk if follow_up else None}
 
 
@@ -220,6 +220,11 @@ def publish_model(run: Run, plan: list[Step], last: Trained, **lineage: Any) -> 
     return model
 
 
+def evaluation_key(model: Model) -> str:
+    """Of the job that evaluates it; another one than before models were asked as they are served."""
+    return f"evaluation:served:{model.pk}"
+
+
 def evaluation_request(*, model: Model, actor: Any = None) -> Job:
     """Queue its evaluation on every benchmark; asked for a second time, the job made first is returned."""
     return jobs.enqueue(
@@ -227,7 +232,7 @@ def evaluation_request(*, model: Model, actor: Any = None) -> Job:
         {"model": model.pk},
         title=f"evaluate model {model.pk} {model.run.cell}",
         created_by=actor,
-        idempotency_key=f"evaluation:model:{model.pk}",
+        idempotency_key=evaluation_key(model),
     )
 
 
