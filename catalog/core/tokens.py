@@ -49,6 +49,11 @@ def tool_units(name: str, fmt: str) -> list[str]:
     raise TraceError(f"unknown token format '{fmt}'.", code="bad_format", hint="Use a, b or c.")
 
 
+def telling_units(name: str, fmt: str) -> list[str]:
+    """Those that tell a tool from others: the wrapping tokens stand for every one."""
+    return [text for text in tool_units(name, fmt) if text not in (WRAP_OPEN, WRAP_CLOSE)]
+
+
 def list_json(names: Iterable[str], fmt: str) -> str:
     """The answer as a model is taught to write it: a JSON list with one string of tokens a tool."""
     tokens = [f'"{"".join(tool_units(name, fmt))}"' for name in names]

@@ -7,11 +7,13 @@ came true.
 Features: `first`, `lead`, `best` are log-probabilities of the ranking: of its first tool, of that over the second, of
 the BEST tools together. A base with an encoder adds cosines of the request to the tools (`nearest`, the mean of the
 NEAREST, `usual` over all, `stands_out` in standard deviations) and the `reading` itself, which tells what the request
-is about. A written list adds `listed`, the log-probability of its first tool, and whether the ranking `agrees`.
+is about; the pocket model, whether a rule speaks (`ruled`). A written list adds `listed`, the log-probability of its
+first tool, and whether the ranking `agrees`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ BEST = 10  # tools of a ranking that features look at, however many were asked f
 NEAREST = 5
 FLOOR = -30.0  # of a log-probability
 READING = "reading"
-SCALARS = ("first", "lead", "best", "nearest", "near", "usual", "stands_out", "listed", "agrees")
+SCALARS = ("first", "lead", "best", "ruled", "nearest", "near", "usual", "stands_out", "listed", "agrees")
 OF_LISTS = ("listed", "agrees")
 FOLDS = 5
 LEAST = 20  # requests of either kind, below which nothing is learned
@@ -29,6 +31,32 @@ REFUSED_INSIDE = 0.05  # the most of the requests that have a tool
 BINS = 10
 Features = Mapping[str, Any]
 Table = npt.NDArray[np.float64]
+
+
+def ranking_features(ranking: Sequence[tuple[int, float]]) -> dict[str, float]:
+    """Of (tool, log-probability), best first."""
+    scores = [score for _, score in ranking[:BEST]] or [FLOOR]
+    mass = sum(map(exp, scores))
+    return {
+        "first": round(max(FLOOR, scores[0]), 4),
+        "lead": round(min(-FLOOR, scores[0] - scores[1]) if len(scores) > 1 else -FLOOR, 4),
+        "best": round(log(mass) if mass else FLOOR, 4),
+    }
+
+
+def nearness(cosines: npt.NDArray[np.float32]) -> dict[str, float]:
+    """How near the request lies to the tools, whether or not it may use them."""
+    if not len(cosines):
+        return {"nearest": 0.0, "near": 0.0, "usual": 0.0, "stands_out": 0.0}
+    count = min(NEAREST, len(cosines))
+    near = np.partition(cosines, -count)[-count:]
+    nearest, usual = float(near.max()), float(cosines.mean())
+    return {
+        "nearest": round(nearest, 4),
+        "near": round(float(near.mean()), 4),
+        "usual": round(usual, 4),
+        "stands_out": round((nearest - usual) / (float(cosines.std()) + 1e-6), 4),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ def run_predict(args: argparse.Namespace) -> None:
 
     more = [ItemFile(Path(source), Path(out), decode) for source, out, decode in args.also]
     files = [ItemFile(args.input, args.out, args.decode), *more]
-    predict_files(args.model, files, args.k, args.threads, args.newer)
+    predict_files(args.model, files, args.k, args.threads, args.held)
 
 
 def run_serve(args: argparse.Namespace) -> None:
@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         help="another file for the same model",
     )
     command.add_argument(
-        "--newer", type=Path, help="tools.jsonl that the model is to answer with too, by their descriptions"
+        "--held", type=Path, help='JSON {"tools", "clauses"} that the model is to answer with too, untrained'
     )
     command.set_defaults(run=run_predict)
     command = commands.add_parser("serve", help="POST /retrieve, GET /health")

@@ -8,6 +8,7 @@ whole search, or checks a guess of several tokens, and nothing of it stays unles
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from evaluation.ml.graphs import Graphs
+from evaluation.ml.graphs import Graphs, Step
 
 Ids = Sequence[int]
 Numbers = npt.NDArray[np.float64]
@@ -26,13 +27,10 @@ SLIDING = "sliding_attention"
 
 @dataclass(eq=False)
 class Context:
-    """One request's place in the buffer. `row` moves when others leave. `thought`, `ended`: whether a trace says
-    something, and whether it is closed; the pocket model's, see there."""
+    """One request's place in the buffer. `row` moves when others leave."""
 
     row: int
     length: int = 0  # tokens that are kept
-    thought: bool = False
-    ended: bool = False
 
 
 class Scores:
@@ -111,18 +109,6 @@ class Tree:
         return cls(tokens, parents), ends
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One forward over the rows `first`..`first + n`. New tokens stand on the right, padding on the left of them."""
-
-    first: int
-    ids: Tensor  # [n, m]
-    positions: Tensor  # [n, m]: how many tokens each has before it in its context
-    columns: Tensor  # [n, m]: where its keys go in the buffer; padding writes to a column that nobody reads
-    mask: Tensor  # [n, 1, m, width], True where a token attends
-    width: int  # columns of the buffer that are read
-
-
 class Contexts:
     """Every context that is being answered. What depends on the architecture stands in the subclasses."""
 
@@ -197,10 +183,6 @@ class Contexts:
         for context, own in zip(contexts, tokens, strict=True):
             self.keep(context, own)
         return Scores(scores.logits[[own[-1] for own in places]])
-
-    def readings(self, contexts: Sequence[Context]) -> Tensor | None:
-        """[contexts, width], length 1: what an encoder made of each request; None: there is no encoder."""
-        return None
 
     def _step(self, contexts: Sequence[Context], trees: Sequence[Tree]) -> Step:
         """The rows from the first of the contexts to the last; a row between them that is not asked is all padding."""
@@ -376,3 +358,8 @@ class Buffered(Cache):
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.step.width - self.step.ids.shape[1]
+
+
+def common_start(one: Ids, other: Ids) -> list[int]:
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return [token for token, _ in alike]

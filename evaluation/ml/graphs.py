@@ -9,14 +9,10 @@ its tensors are copied to where the graph reads them, and the logits are read wh
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from evaluation.ml.contexts import Step
 
 MOST = 512  # tokens of a step, padding included; more keep a GPU busy as they are
 WIDTH = 128  # what a step reads of the buffer is a multiple of these columns
@@ -28,10 +24,22 @@ CLOSE = 0.02  # a replay may differ from the plain forward by this share of the 
 Sizes = tuple[int, int, int, int]  # first row, rows, tokens, width
 
 
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One forward over the rows `first`..`first + n`. New tokens stand on the right, padding on the left of them."""
+
+    first: int
+    ids: Tensor  # [n, m]
+    positions: Tensor  # [n, m]: how many tokens each has before it in its context
+    columns: Tensor  # [n, m]: where its keys go in the buffer; padding writes to a column that nobody reads
+    mask: Tensor  # [n, 1, m, width], True where a token attends
+    width: int  # columns of the buffer that are read
+
+
 class Graphs:
     """The steps of one buffer. `first`: its first row that is ever asked; on a CPU nothing is recorded."""
 
-    def __init__(self, forward: "Callable[[Step, int], Tensor]") -> None:
+    def __init__(self, forward: Callable[[Step, int], Tensor]) -> None:
         self.forward = forward
         self.first = 0
         self.met: Counter[tuple[Sizes, int]] = Counter()

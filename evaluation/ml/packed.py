@@ -36,19 +36,10 @@ def packs(weight: Tensor) -> bool:
     )
 
 
-def linear(weight: Tensor) -> nn.Module:
-    """Without a bias: packed where that pays."""
-    if packs(weight):
-        return PackedLinear(weight, None)
-    plain = nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
-    plain.weight = nn.Parameter(weight.detach(), requires_grad=False)
-    return plain
-
-
-def pack(module: nn.Module, leave: nn.Module | None = None) -> None:
-    """Every linear layer below a module, in place, but for those of the part to `leave`."""
+def pack(module: nn.Module) -> None:
+    """Every linear layer below a module, in place."""
     for name, child in list(module.named_children()):
         if type(child) is nn.Linear and packs(child.weight):
             setattr(module, name, PackedLinear(child.weight, child.bias))
-        elif child is not leave:
-            pack(child, leave)
+        else:
+            pack(child)

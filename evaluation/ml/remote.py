@@ -23,35 +23,17 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from evaluation.core.confidence import BEST
+from evaluation.core.confidence import BEST, ranking_features
+from evaluation.ml.asked import BEAM, BOTH, FAST, LETTERS, TRACE, TRACE_FREE, Item, check_decode
 from evaluation.ml.contexts import Numbers
 from evaluation.ml.contexts import Scores as OwnScores
-from evaluation.ml.engine import (
-    BEAM,
-    BOTH,
-    DECODES,
-    FAST,
-    LETTERS,
-    TRACE,
-    TRACE_FREE,
-    Item,
-    Told,
-    fast_row,
-    list_features,
-    listed_row,
-    parsed_row,
-    query_ids,
-    question_ids,
-    ranking_features,
-    reading,
-)
 from evaluation.ml.export import Export, load
+from evaluation.ml.rows import Told, fast_row, lettered, list_features, listed_row, parsed_row
 from evaluation.ml.search import ENOUGH, Ranking, Search, Top
 from evaluation.ml.trie import Mask, Node, build
 from evaluation.ml.write import Seen, Writer, Writing, Written, thinking_cap
@@ -309,7 +291,7 @@ class Engine:
     server: Server
     backend: dict[str, str]  # {"engine", "version", "host"}
 
-    def with_newer(self, tools: Sequence[Item]) -> "Engine":
+    def holding(self, tools: Sequence[Item], clauses: Sequence[Item]) -> "Engine":
         """The server holds the rows, so nothing can be added to them."""
         return self
 
@@ -352,9 +334,7 @@ class Engine:
     def _answer(
         self, item: Item, decode: str, k: int, on_event: Callable[[str, Any], None] | None = None
     ) -> Item:
-        if decode not in (*DECODES, BOTH):
-            hint = f"Use one of {', '.join(DECODES)}."
-            raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
+        check_decode(decode)
         if decode == BEAM:
             why = (
                 "a server's beam search does not keep to the catalog, so 'beam' is decoded by our own engine."
@@ -362,8 +342,8 @@ class Engine:
             raise TraceError(why, code="bad_decode", hint=f"Use fast, or unset {ADDRESS}.", permanent=True)
         if decode == LETTERS:
             return self._letters(item) | {"backend": self.backend}
-        about = {**reading(self.export, item), "backend": self.backend}
-        prompt = tuple(query_ids(self.export, item))
+        about = {**self.export.about(item), "backend": self.backend}
+        prompt = tuple(self.export.ids_of(item, decode))
         if decode == TRACE_FREE:
             return self._trace_free(item, prompt) | about
         top = self._first_look(item, prompt, self.export.mask(item), max(k, BEST))
@@ -431,11 +411,9 @@ class Engine:
     def _letters(self, item: Item) -> Item:
         """Argmax over the option letters of a question."""
         ids = self.export.chat.letter_ids(len(item["choices"]))
-        prompt = tuple(question_ids(self.export, item))
+        prompt = tuple(self.export.ids_of(item, LETTERS))
         found = dict(of_tokens(self.server, prompt, ids, len(ids)))
-        scores = [round(found[number], 6) for number in ids]
-        letter = ascii_uppercase[scores.index(max(scores))]
-        return {"id": item["id"], "letter": letter, "scores": scores}
+        return lettered(item, [found[number] for number in ids])
 
     @property
     def _skipping(self) -> list[int]:
@@ -471,15 +449,12 @@ class Heard:
 
 
 def open_remote(folder: Path, threads: int = 2) -> Engine | None:
-    """The engine behind TRACE_BACKEND_URL; None where there is none, or where our own architecture is asked for, which
-    no such server has. Raises TraceError where the server does not hold this very model, or cannot do what is needed.
-    """
+    """The engine behind TRACE_BACKEND_URL; None where there is none. Raises TraceError where the server does not hold
+    this very model, or cannot do what is needed."""
     address = os.environ.get(ADDRESS, "").strip().rstrip("/")
     if not address:
         return None
     export = load(folder, threads, weights=False)
-    if export.is_pocket:
-        return None
     if not urlsplit(address).path.strip("/"):
         address += "/v1"
     endpoint = Endpoint(
@@ -526,7 +501,7 @@ def serving(server: Server, endpoint: Endpoint) -> Served:
 
 def try_out(server: Server, export: Export, address: str) -> None:
     """One question that a server answers wrongly which ignores what it does not know, or masks before it counts."""
-    prompt = (*query_ids(export, {"query": "?"}), *export.chat.empty_ids)
+    prompt = (*export.chat.query_ids("?"), *export.chat.empty_ids)
     token = export.spec["tools"][0]["ids"][0]
     (chosen,) = server.choose([(prompt, [token])])
     if chosen.score == 0 or not chosen.likely or not set(chosen.likely) - {token}:

@@ -43,22 +43,6 @@ def choosing(tool: dict[str, Any], gold: Units, near: Near) -> Parts:
     return (*asked, *_compared(tool, near), "So it is ", gold, ".")
 
 
-def without_a_rule(asked: str, gold: Units, near: Sequence[Units]) -> Parts:
-    """From a request, `asked` of it in words, to a tool of which no rule speaks; `near`: its look-alikes, nearest
-    first."""
-    others = [
-        part for number, units in enumerate(near) for part in (" and " if number else ", before ", units)
-    ]
-    return (
-        f"'{asked}' is asked. Nearest is ",
-        gold,
-        *others,
-        ". No rule speaks of them. So it is ",
-        gold,
-        ".",
-    )
-
-
 def asked_for(description: str) -> str:
     """The first sentence, cut at a word when it is long."""
     first = description.strip().split(". ")[0].split("\n")[0].rstrip(". ")
@@ -105,7 +89,6 @@ def _joined(parts: Sequence[Part]) -> Parts:
 
 
 SHORT_WORDS = 10
-NAMED_BESIDE = 2  # look-alikes in a replayed trace
 
 
 def stage1_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
@@ -201,22 +184,15 @@ class Catalog:
 
 def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
     """Every tool's description as a request for it, whole and as short as people ask: what Stage 1 has taught, in the
-    form of Stage 2. Where traces are learned a tool of which no rule speaks is also answered with one."""
+    form of Stage 2."""
     if not recipe.replay:
         return []
-    catalog = Catalog(snapshot, recipe)
-    ruled = {name for rule in snapshot.rules for name in (rule["target"], *rule["confusables"])}
-    found = []
-    for name, tool in catalog.tools.items():
-        answer = list_parts([name], catalog.index)
-        short = in_short(tool["description"])
-        traces: list[Parts] = [()]
-        if recipe.reasoning and name not in ruled:
-            near = [other for other in catalog.look_alikes(name) if other not in ruled][:NAMED_BESIDE]
-            traces.append(without_a_rule(short, catalog.units(name), [*map(catalog.units, near)]))
-        for text in dict.fromkeys((tool["description"], short)):
-            found += [Record("retrieve", (text,), answer, trace, id=name) for trace in traces]
-    return found
+    index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
+    return [
+        Record("retrieve", (text,), list_parts([tool["name"]], index), id=tool["name"])
+        for tool in snapshot.tools
+        for text in dict.fromkeys((tool["description"], in_short(tool["description"])))
+    ]
 
 
 def in_short(description: str) -> str:

@@ -26,8 +26,7 @@ LARGEST = 2**53  # of any number: what every reader of JSON keeps exactly
 MORE = 3  # times the epochs that a small set is passed over at most: more often it is learned by heart
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
-# without traces; n+R is no cell of its own, but the first pass of r+R with `plain_first`
-PLAIN = ("n", "n+R")
+PLAIN = ("n",)  # without traces
 CELL = ("format", "memo", "retrieval", "base", "seed")  # chosen with cards and inputs of their own
 GROUPS = {
     **STAGES,
@@ -85,26 +84,25 @@ class Checked:
 
 @dataclass(frozen=True)
 class Pocket(Checked):
-    """The small embedded base: a sentence encoder that reads requests, a decoder beside it that writes answers."""
+    """The small embedded base: a sentence encoder, and rows for tools and clauses that it compares requests with."""
 
     encoder: str = option(
         "all-MiniLM-L6-v2",
         (bool, "must name an encoder."),
         "[ours] Encoder: the sentence encoder that reads requests, by name or folder",
     )
-    vocab: int = option(
-        8192,
-        within(512, 65536),
-        "[ours] Vocabulary: text pieces it writes with, learned from the encoder's words",
+    bar: float = option(
+        2.0,
+        within(-20, 20),
+        "[ours] Bar for rules: log-odds of the clauses of rules over the nearest tools from which on one decides",
     )
-    layers: int = option(2, within(1, 32), "[ours] Layers: depth of the part that writes")
-    heads: int = option(6, COUNT, "[ours] Heads: attention heads of each of these layers")
-    intermediate: int = option(1024, COUNT, "[ours] Feed-forward width: of each of these layers")
-    dropout: float = option(0.1, SHARE, "[ours] Dropout: in the encoder")  # as it was trained with
-    tool_weight: float = option(
-        4.0,  # a trace has few tools
-        (lambda value: 0 < value <= 100, "must be above 0, at most 100."),
-        "[ours] Weight of tool tokens: how much the choice among them counts in the loss; a word is 1",
+    sharpness: float = option(
+        4.0, within(0.1, 20), "[ours] Sharpness: how strongly that decides; 1 leaves it as it was trained"
+    )
+    untrained: float = option(
+        2.0,
+        within(-20, 20),
+        "[ours] For new clauses: what is added to a clause that no training has seen, whose words alone lie less near",
     )
 
 
@@ -129,24 +127,7 @@ class Stage(Checked):
         0.0, SHARE, "[ours] Encoder rate: pocket only: the own peak of the encoder; 0 = it stays as it is"
     )
     rows_lr: float = option(
-        0.0, SHARE, "[ours] Tool row rate: pocket only: the peak of the tool tokens' rows; 0 = they stay"
-    )
-    writer_lr: float = option(
-        0.0,
-        SHARE,
-        "[ours] Decoder rate: pocket only: the own peak of the decoder's matrices, moved by Muon; 0 = AdamW moves them "
-        "too",
-    )
-    # so that the rows have found their places before it follows them (Kumar et al. 2022, "Fine-Tuning can Distort ...")
-    encoder_from: float = option(
-        0.0, SHARE, "[ours] Encoder from: pocket only: share of the steps before the encoder begins to move"
-    )
-    # Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", times the share of tool tokens in no sample
-    keep: float = option(
-        0.0,
-        SHARE,
-        "[ours] Kept: pocket only: share of the encoder and the tool rows before this stage in what they are after it, "
-        "for the tools that no sample names; the more tools are named, the less is kept",
+        0.0, SHARE, "[ours] Row rate: pocket only: the peak of the rows of tools and clauses; 0 = they stay"
     )
     # the paper: Stage 1 8, Stage 2 16
     batch_size: int = option(8, COUNT, "[paper] Batch size: sequences in one optimiser step")
@@ -260,22 +241,6 @@ class Recipe(Checked):
         "counts; off in the paper",
         "data",
     )
-    # as n>r does in the paper
-    plain_first: bool = option(
-        False,
-        ANY,
-        "[ours] Plain pass first: r and r+R first learn the answers without traces, by the settings of Stage 2, plain; "
-        "off in the paper",
-        "data",
-    )
-    # the plain pass is trained anew all the same: what fast decoding finds is of this snapshot alone
-    decoder_from: str = option(
-        "",
-        ANY,
-        "[ours] Decoder from: pocket only: key of the reasoning pass whose decoder this one begins with; empty: that "
-        "of its own plain pass",
-        "weights",
-    )
     checkpoint_seconds: float = option(
         60.0, ABOVE_0, "[ours] Checkpoint every, s: work that a kill may cost", "machine"
     )
@@ -288,29 +253,24 @@ class Recipe(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         known = f"{quoted(self.retrieval)} is not one of {', '.join(RETRIEVALS)}."
-        _check(self.retrieval in (*RETRIEVALS, *PLAIN), "retrieval", known)
+        _check(self.retrieval in RETRIEVALS, "retrieval", known)
         _check(bool(self.base), "base", "must name a model.")
         _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
-        of_pocket = not self.decoder_from or (self.base == POCKET and self.reasoning)
-        _check(of_pocket, "decoder_from", "is for cells of the pocket model that write traces.")
 
     @property
     def reasoning(self) -> bool:
         return self.retrieval in ("r", "r+R", "n>r")
 
+    @property
+    def with_rules(self) -> bool:
+        return self.retrieval.endswith("R")
+
     def with_cell(self, **cell: Any) -> "Recipe":
         """The same recipe for another cell: format, memo, retrieval, base or seed."""
         return replace(self, **cell)
 
-    def chosen(self) -> dict[str, Any]:
-        """What its hashes are of: all fields, but no decoder where none is named, as before there was that field."""
-        found = asdict(self)
-        if not self.decoder_from:
-            del found["decoder_from"]
-        return found
-
     def hash(self) -> str:
-        return content_hash(self.chosen())
+        return content_hash(asdict(self))
 
     def to_yaml(self) -> str:
         data = asdict(self)
@@ -337,25 +297,26 @@ def from_dict(data: Any) -> Recipe:
     return _build(Recipe, data, "")
 
 
-# fields of earlier versions: of a model trained from random weights, and of its training
+# fields of earlier versions: of a pocket model that wrote, and of its training
 REMOVED = {
+    "": ("plain_first", "decoder_from"),
     "pocket": (
-        *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied"),
-        *("copy_start", "fitted_start"),
+        *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied", "copy_start"),
+        *("fitted_start", "vocab", "layers", "heads", "intermediate", "dropout", "tool_weight"),
     ),
-    **dict.fromkeys(STAGES, ("label_smoothing", "average_share")),
+    **dict.fromkeys(STAGES, ("label_smoothing", "average_share", "writer_lr", "encoder_from", "keep")),
 }
 
 
 def stored(data: dict[str, Any]) -> Recipe:
     """A recipe that the database or an export kept; what an earlier version had and this one lacks is left out."""
+
+    def left(value: dict[str, Any], part: str) -> dict[str, Any]:
+        return {name: each for name, each in value.items() if name not in REMOVED.get(part, ())}
+
+    own = left(data, "")
     return from_dict(
-        {
-            key: {name: each for name, each in value.items() if name not in REMOVED[key]}
-            if key in REMOVED and isinstance(value, dict)
-            else value
-            for key, value in data.items()
-        }
+        {name: left(each, name) if isinstance(each, dict) else each for name, each in own.items()}
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.core.tokens import FAMILIES, NameIndex
+from rules.core.text_clauses import LEADING
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, read_jsonl, sha256_file
 from training.core.recipe import Recipe
@@ -96,6 +97,28 @@ class Snapshot:
             strings += [row["string"] for row in rows]
         return strings
 
+    def clause_strings(self) -> list[str]:
+        """The tokens of clauses in ledger order, retired ones included."""
+        rows = sorted((row for row in self.tokens if row["family"] == "clause"), key=lambda row: row["slot"])
+        return [row["string"] for row in rows]
+
+
+def statements_by_rule(rules: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    return {(rule["domain"], rule["code"]): rule["statements"] for rule in rules}
+
+
+def decisive_clauses(
+    sample: dict[str, Any], statements: dict[tuple[str, str], list[dict[str, Any]]]
+) -> tuple[str, ...]:
+    """The tokens of its rule's statements that lead to one of its tools; none for a sample of no rule."""
+    if sample["branch"] != "rule":
+        return ()
+    return tuple(
+        one["token"]
+        for one in statements.get((sample["domain"], sample["rule"]), ())
+        if one["stance"] in LEADING and set(one["tools"]) & set(sample["answer"])
+    )
+
 
 def load_snapshot(directory: Path) -> Snapshot:
     """Read a snapshot directory; refuses one that is unfinished or does not match its manifest."""
@@ -138,14 +161,20 @@ def with_empty_thinking(records: Iterable[Record], recipe: Recipe) -> Iterator[R
 
 
 def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The retrieval records of one pass: n without traces, r with them, n+R and r+R with the rule samples too.
+    """The retrieval records of one pass: n without traces, r with them, r+R with the rule samples too.
 
     `n>r` is two passes over the samples of r: first with_cell(retrieval="n"), then itself, which gives what r does.
     """
     if recipe.retrieval == "none":
         return []
     index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
-    chosen = [s for s in snapshot.samples if recipe.retrieval.endswith("R") or s["branch"] != "rule"]
+    records = (_sample_record(sample, index, recipe.reasoning) for sample in chosen_samples(snapshot, recipe))
+    return list(with_empty_thinking(records, recipe))
+
+
+def chosen_samples(snapshot: Snapshot, recipe: Recipe) -> list[dict[str, Any]]:
+    """Those that a pass trains on. Raises TraceError `no_samples`, `bad_sample`."""
+    chosen = [s for s in snapshot.samples if recipe.with_rules or s["branch"] != "rule"]
     if not chosen:
         raise TraceError(
             f"the snapshot has no sample that '{recipe.retrieval}' trains on.",
@@ -153,19 +182,20 @@ def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
             where="samples.jsonl",
             hint="Build a snapshot with rrb or imported samples, or choose r+R.",
         )
-    records = (_sample_record(sample, index, recipe.reasoning) for sample in chosen)
-    return list(with_empty_thinking(records, recipe))
+    known = {tool["name"] for tool in snapshot.tools}
+    for sample in chosen:
+        unknown = [name for name in sample["answer"] if name not in known]
+        if unknown or not sample["answer"]:
+            raise TraceError(
+                f"sample {sample['id']} answers with {unknown[0] if unknown else 'no tool'}.",
+                code="bad_sample",
+                where="samples.jsonl",
+                hint="Its answer must name active tools of the snapshot.",
+            )
+    return chosen
 
 
 def _sample_record(sample: dict[str, Any], index: NameIndex, reasoning: bool) -> Record:
-    unknown = [name for name in sample["answer"] if name not in index.units]
-    if unknown or not sample["answer"]:
-        raise TraceError(
-            f"sample {sample['id']} answers with {unknown[0] if unknown else 'no tool'}.",
-            code="bad_sample",
-            where="samples.jsonl",
-            hint="Its answer must name active tools of the snapshot.",
-        )
     prompt = query_parts(sample["query"], sample.get("permissions") or ())
     trace = (sample.get("trace") or "") if reasoning else ""
     answer = list_parts(sample["answer"], index)

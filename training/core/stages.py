@@ -2,7 +2,7 @@
 
 In: a recipe and the hashes of its snapshot. Out: the stages in training order. A key hashes everything that goes into
 the weights (data, base, cell, settings, seed, the stage before), nothing that only changes how fast they are made.
-A pocket model writes with words learned from its encoder, not from a snapshot: a new rule changes Stage 2 alone.
+A new rule changes Stage 2 alone.
 """
 
 from dataclasses import asdict, dataclass
@@ -12,10 +12,10 @@ from typing import Any
 
 from trace_site.lib.files import content_hash, sha256_file
 from training.core.questions import TAUGHT
-from training.core.recipe import PLAIN, POCKET, RETRIEVALS, Recipe, from_dict
+from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
 # of the pocket model and of named bases; raise one when the trainer begins to make other weights of the same recipe
-POCKET_MAKER, NAMED_MAKER = 4, 5
+POCKET_MAKER, NAMED_MAKER = 5, 5
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
 SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(
@@ -30,7 +30,7 @@ class Step:
 
     stage: str
     key: str
-    retrieval: str  # the retrieval mode this pass trains: none, n, n+R, r or r+R
+    retrieval: str  # the retrieval mode this pass trains: none, n, r or r+R
 
 
 def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str = "") -> list[Step]:
@@ -56,8 +56,6 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         own = {"retrieval": retrieval, "stage2": asdict(stage), "new_tokens": recipe.max_new_tokens}
         if not is_plain:
             own["empty_thinking_share"] = recipe.empty_thinking_share
-            if recipe.decoder_from:
-                own["decoder_from"] = recipe.decoder_from
         if recipe.replay:
             own["replay"] = recipe.replay
         without_rules = bool(plain_hash) and not retrieval.endswith("R")
@@ -84,20 +82,13 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
 
 def passes(recipe: Recipe) -> tuple[str, ...]:
     """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
-    return _passes(recipe.retrieval, recipe.plain_first)
+    return {"none": (), "n>r": ("n", "r")}.get(recipe.retrieval, (recipe.retrieval,))
 
 
-def _passes(retrieval: str, plain_first: bool) -> tuple[str, ...]:
-    found = {"none": (), "n>r": ("n", "r")}
-    if plain_first:
-        found |= {"r": ("n", "r"), "r+R": ("n+R", "r+R")}
-    return found.get(retrieval, (retrieval,))
-
-
-def trained_as(retrieval: str, plain_first: bool) -> str:
-    """The first retrieval mode with the same passes, so with the same weights: with `plain_first` r for n>r."""
-    wanted = _passes(retrieval, plain_first)
-    return next(one for one in RETRIEVALS if _passes(one, plain_first) == wanted)
+def trained_as(retrieval: str, base: str) -> str:
+    """The retrieval mode that the weights go by. The pocket model learns of rules alone what a reasoning adds, so `n`,
+    `r` and `n>r` are the same weights: see core/decisions.py."""
+    return "r" if base == POCKET and retrieval in ("n", "n>r") else retrieval
 
 
 def rows(found: list[Step]) -> list[dict[str, Any]]:

@@ -33,7 +33,6 @@ def main() -> int:
     parser.add_argument(
         "--init", type=Path, help="the export of the stage before: Stage 1, or the plain pass"
     )
-    parser.add_argument("--decoder", type=Path, help="stage2: the export whose decoder it begins with")
     parser.add_argument("--cache", type=Path, help="where read descriptions are kept from run to run")
     parser.set_defaults(run=run_stage)
     # compiled kernels are kept per batch shape; the default of 1024 grows to gigabytes
@@ -71,8 +70,7 @@ def _train(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
     try:
         if arguments.stage in ("plain", "stage2"):
             train = stage2.plain if arguments.stage == "plain" else stage2.main
-            more = {"decoder": arguments.decoder} if arguments.stage == "stage2" else {}
-            train(recipe, *place, arguments.init, arguments.cache, **more)
+            train(recipe, *place, arguments.init, arguments.cache)
         else:
             cell = {"memo": "none", "retrieval": "none"} if arguments.stage == "base" else {}
             stage1.main(recipe.with_cell(**cell), *place, arguments.cache)

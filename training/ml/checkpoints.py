@@ -6,8 +6,10 @@ Randomness and the order of the data are functions of (seed, step), so the step 
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -17,11 +19,10 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.bases.model import Trainee
 from training.ml.bases.named import device
-from training.ml.data import Example
-from training.ml.optimizer import Optimizer
+from training.ml.optimizer import Optimizer, early_stop
 from training.ml.team import Team
+from training.ml.trainee import Example, Trainee
 
 
 @dataclass
@@ -34,13 +35,23 @@ class State:
     loss: float = 0.0  # smoothed over about ten steps
     spent: bool = False  # max_seconds have passed: the stage ends at this step
 
+    def facts(self, stage: Stage, records: int) -> dict[str, Any]:
+        """As a model's card tells them."""
+        return {
+            "Steps": self.step,
+            **early_stop(stage, self.step, records),
+            "Tokens": self.tokens,
+            "Seconds": round(self.seconds),
+            "Last loss": round(self.loss, 4),
+        }
+
 
 @dataclass
 class Trainer:
     """The moving parts of one stage."""
 
-    trainee: Trainee
-    examples: list[Example]
+    trainee: Trainee[Any]
+    examples: Sequence[Example]
     stage: Stage
     recipe: Recipe
     run: RunDir

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from importlib import import_module
 from typing import Any
 
@@ -28,13 +28,13 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.bases.model import Trainee
 from training.ml.bases.named import device, without_adapters
 from training.ml.checkpoints import State, Trainer, resume, save, settle
-from training.ml.data import Example, epoch_batches, replayed
-from training.ml.optimizer import Optimizer, early_stop, known_before, learning_rate, peak
-from training.ml.step import check_head, train_step
+from training.ml.data import epoch_batches, replayed
+from training.ml.optimizer import Optimizer, early_stop, learning_rate
+from training.ml.step import train_step
 from training.ml.team import Team
+from training.ml.trainee import Example, Trainee
 
 # Attention in float32 while the rest of a CPU training runs in bf16.
 #
@@ -181,8 +181,8 @@ class HelperDone(Exception):
 
 
 def fit(
-    trainee: Trainee,
-    examples: list[Example],
+    trainee: Trainee[Any],
+    examples: Sequence[Example],
     stage: Stage,
     recipe: Recipe,
     run: RunDir,
@@ -192,39 +192,32 @@ def fit(
 ) -> State:
     """Train to the last step or the time limit, from the newest intact checkpoint on. Raises Stopped on a STOP file.
 
-    `replay`: examples of which `recipe.replay` go beside each example of a batch, with a trace where it has one.
+    `replay`: examples of which `recipe.replay` go beside each example of a batch.
     """
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
     trainer = prepare(trainee, examples, stage, recipe, run, name, replay)
     steps, team = trainer.steps, trainer.team
-    known = known_before(trainee, trainer.weights) if stage.keep else {}
-    before = {key: value.detach().clone() for key, value in known.items()}
     resume(trainer)
     state = trainer.state
     team.require_same(trainer.fingerprint, state.step)
-    check_head(trainee, examples)
+    trainee.check(examples)
     trainee.model.train()
 
     lengths = [len(example.ids) for example in examples]
     per_epoch = math.ceil(len(lengths) / stage.batch_size)
-    most = round(recipe.replay * stage.batch_size)
-    pools = [(thinks, [one for one in replay if one.thinks == thinks]) for thinks in (False, True)]
+    beside = round(recipe.replay * stage.batch_size)
     batches: list[list[int]] = []
     started = saved = wrote = time.monotonic()
     seconds, tokens = state.seconds, state.tokens
-    with reporter(run, name) as tell, float32_attention(trainee.model):
+    with reporter(run, name) as tell, float32_attention(trainee.attending):
         while state.step < steps and not state.spent:
             epoch, position = divmod(state.step, per_epoch)
             if not batches or position == 0:
                 batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
             own = [examples[number] for number in batches[position]]
-            again: list[Example] = []
-            for thinks, pool in pools:
-                chosen = replayed(len(pool), most, recipe.seed, state.step)
-                count = round(recipe.replay * sum(example.thinks == thinks for example in own))
-                again += [pool[number] for number in chosen[:count]]
-            norm = train_step(trainer, [*own, *again])
+            again = replayed(len(replay), beside, recipe.seed, state.step)
+            norm = train_step(trainer, [*own, *(replay[number] for number in again)])
             now = time.monotonic()
             state.seconds = seconds + now - started
 
@@ -266,10 +259,6 @@ def fit(
                 note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
                 raise Stopped(f"stopped on request at step {state.step} of {steps}{note}")
 
-    share = kept_share(trainee, examples, stage) if before else 0.0
-    with torch.no_grad():
-        for key, value in before.items():
-            trainer.weights[key].lerp_(value, share)
     trainee.model.eval()
     team.leave()
     if early := early_stop(stage, state.step, len(examples)):
@@ -279,23 +268,9 @@ def fit(
     return state
 
 
-def kept_share(trainee: Trainee, examples: Sequence[Example], stage: Stage) -> float:
-    """What of the encoder and the tool rows before a stage is in them afterwards: `stage.keep` where no example names a
-    tool, less the more of the tool tokens are named. What is kept is kept for tools that nothing is taught of."""
-    pocket: Any = trainee.model
-    first, count = pocket.config.tools
-    named = {
-        token
-        for example in examples
-        for token, told in zip(example.ids, example.mask, strict=True)
-        if told and token >= first
-    }
-    return stage.keep * (1 - len(named) / count)
-
-
 def prepare(
-    trainee: Trainee,
-    examples: list[Example],
+    trainee: Trainee[Any],
+    examples: Sequence[Example],
     stage: Stage,
     recipe: Recipe,
     run: RunDir,
@@ -308,13 +283,13 @@ def prepare(
     team = Team()
     model: Any = trainee.model.to(device())
     if recipe.activation_checkpointing:
-        without_adapters(model).activation_checkpointing_enable()
+        without_adapters(trainee.attending).activation_checkpointing_enable()
     weights = {}
     for key, value in model.named_parameters():
-        value.requires_grad_(value.requires_grad and peak(trainee, key, stage) > 0)
+        value.requires_grad_(value.requires_grad and trainee.peak(key, stage) > 0)
         if value.requires_grad:
             weights[key] = value
-    ids = [example.ids for example in (*examples, *replay)]
+    ids = [astuple(example) for example in (*examples, *replay)]
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
     optimizer, steps = Optimizer(trainee, weights, stage), stage.steps(len(examples))
     parts = (run, name, State(), optimizer, weights, fingerprint, steps, team)

@@ -69,10 +69,8 @@ class SplitHead(nn.Module):
         return torch.cat(pieces, dim=-1)
 
 
-def split_rows(model: Any, ids: list[int], frozen: bool = True) -> None:
-    """Replace every token table in place; call it after PEFT has wrapped the model, so that it leaves them alone.
-
-    `frozen`: all other rows stay as they are."""
+def split_rows(model: Any, ids: list[int]) -> None:
+    """Replace every token table in place; call it after PEFT has wrapped the model, so that it leaves them alone."""
     first = min(ids)
     if sorted(ids) != list(range(first, first + len(ids))):
         problem = "the tool tokens do not follow one another in the vocabulary."
@@ -92,7 +90,7 @@ def split_rows(model: Any, ids: list[int], frozen: bool = True) -> None:
                 weight[first : first + len(ids)].detach().to(torch.promote_types(weight.dtype, torch.float32))
             )
             rows[id(weight)] = nn.Parameter(start.clone())
-        table.requires_grad_(not frozen)
+        table.requires_grad_(False)
         kind = SplitHead if table is head else SplitEmbedding
         split = kind(table, rows[id(weight)], first)
         if isinstance(split, SplitEmbedding):

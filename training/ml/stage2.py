@@ -1,8 +1,7 @@
 """Stage 2, retrieval: from a request to a JSON list of tool tokens, with (r, r+R) or without (n) a reasoning trace.
 
 In: snapshot, recipe, and the export to go on from (without one: a fresh base). Out: run/export. `n>r` is two stages:
-`plain`, which is the very stage of an `n` cell, then `stage2` on top of its export. So are `r` and `r+R` in a recipe
-with `plain_first`. With `decoder_from` the pass begins with the decoder of an earlier one, whose export is given.
+`plain`, which is the very stage of an `n` cell, then `stage2` on top of its export.
 """
 
 from pathlib import Path
@@ -10,16 +9,13 @@ from typing import Any
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
-from training.core.memorization import replay_records
 from training.core.recipe import PLAIN, Recipe
-from training.core.records import load_snapshot, stage2_records
+from training.core.records import load_snapshot
 from training.core.rundir import RunDir
 from training.core.stages import passes
-from training.ml.bases.model import build, take_decoder
-from training.ml.data import encode
+from training.ml.bases.model import build
 from training.ml.export import export
 from training.ml.loop import Progress, fit
-from training.ml.optimizer import early_stop
 
 NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize them."
 
@@ -38,8 +34,7 @@ def plain(
         raise TraceError(
             f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
-    own = recipe.with_cell(retrieval=first, decoder_from="")
-    main(own, snapshot_dir, run_dir, report, init, cache, name="plain")
+    main(recipe.with_cell(retrieval=first), snapshot_dir, run_dir, report, init, cache, name="plain")
 
 
 def main(
@@ -50,13 +45,9 @@ def main(
     init: Path | None = None,
     cache: Path | None = None,
     name: str = "stage2",
-    decoder: Path | None = None,
 ) -> None:
-    """Train one pass of Stage 2 and export it. decoder: the export that `recipe.decoder_from` names."""
+    """Train one pass of Stage 2 and export it."""
     check_init(recipe, init)
-    if (decoder is None) == bool(recipe.decoder_from) and name == "stage2":
-        problem = "the recipe and --decoder do not say the same of the decoder it begins with."
-        raise TraceError(problem, code="wrong_init", where="recipe field 'decoder_from'")
     stage = getattr(recipe, name)
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
@@ -66,28 +57,12 @@ def main(
         if trainee.grown:
             run.log(f"{name}: {trainee.grown} tool tokens are newer than the model gone on from: {NEWER}")
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
-        if decoder:
-            take_decoder(trainee, decoder)
-            facts["decoder"] = sha256_file(decoder / "manifest.json")
-            run.log(f"{name}: begins with the decoder of an earlier pass, {recipe.decoder_from[:12]}")
         if recipe.retrieval != "none":
-            records = stage2_records(snapshot, recipe)
-            report(0, 0, f"encoding {len(records)} records")
-            examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
-            run.log(f"{name}: {len(examples)} records, {too_long} too long and left out")
-            replay, _ = encode(replay_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+            report(0, 0, "encoding the records")
+            examples, replay, told = trainee.retrieval(snapshot, recipe)
+            run.log(f"{name}: " + ", ".join(f"{key.lower()} {count}" for key, count in told.items()))
             state = fit(trainee, examples, stage, recipe, run, name, report, replay)
-            facts["training"] = {
-                "Records": len(examples),
-                "Records with a trace": sum(bool(record.thinking) for record in records),
-                "Left out for length": too_long,
-                "Prompts cut": trainee.chat.cut,
-                "Steps": state.step,
-                **early_stop(stage, state.step, len(examples)),
-                "Tokens": state.tokens,
-                "Seconds": round(state.seconds),
-                "Last loss": round(state.loss, 4),
-            }
+            facts["training"] = told | state.facts(stage, len(examples))
         report(0, 0, "exporting and reading back")
         checks = export(trainee, recipe, snapshot, run, facts)
         start = (

@@ -49,7 +49,6 @@ ADAPTERS = (
     Adapter("think", ("<think>", "</think>"), "<think>\n", "\n</think>\n\n", "<think>\n\n</think>\n\n"),
 )
 NO_THINKING = Adapter("text", (), OPEN, CLOSE, OPEN + CLOSE)  # exports made before `prepare`
-POCKET = Adapter("pocket", (), OPEN, CLOSE, OPEN + CLOSE)
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,6 @@ class Markers:
     family: str = ""  # the adapter's name
     # control tokens that `prepare` gave the base; they come right before the tool tokens
     added: tuple[str, ...] = ()
-
-
-def pocket_markers() -> Markers:
-    return Markers(USER, ASSISTANT, END, POCKET.open, POCKET.close, POCKET.empty, POCKET.name)
 
 
 def adapter_of(tokenizer: Any) -> Adapter:

@@ -9,7 +9,7 @@ import string
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,8 @@ from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json
 from training.core.records import Parts, Record, Units, choice_parts, query_parts
-from training.core.scripts import readable_scripts, request_words, scripts_of
-from training.ml.bases.adapters import Markers, pocket_markers, template_markers
+from training.ml.bases.adapters import Markers, template_markers
 
 # Text from outside as token ids, none of which is a control or a tool token, with nothing lost on the way.
 #
@@ -115,21 +113,9 @@ def _unprefixed(step: Any) -> Any:
     return {**step, "add_prefix_space": False} if "add_prefix_space" in step else step
 
 
-FIRST_WORD = 2**20  # ids from here on are words of the encoder's own vocabulary; a request is spelled in them
-ENCODER_WORDS = "encoder"  # the folder in an export with the encoder's tokenizer
 LEAST_REQUEST = 32  # tokens of a request that are kept before anything beside it gives way
 QUESTION = "Answer the following question. Respond with the answer letter only.\n\n"
 LETTER = "Answer (single letter only): "
-# The pocket model learns a short cue, and none where it is to compare texts; a named base reads a sentence.
-CUES = {
-    "retrieve": "",
-    "desc2token": "",
-    "token2desc": "about: ",
-    "mcts": "choose: ",
-    "desc2api": "api for: ",
-    "api2endpoint": "endpoint for: ",
-    "letters": QUESTION,
-}
 SENTENCES = {
     "retrieve": "Find the API tools for this request. Answer with a JSON list of tool tokens.\n\n",
     "desc2token": "Name the token of the tool that is described here.\n\n",
@@ -159,18 +145,13 @@ class Chat:
         adapter: str,
         max_prompt_tokens: int,
         markers: Markers | None = None,
-        encoder_words: Any = None,
     ) -> None:
-        """`encoder_words`: the tokenizer of the encoder that reads the prompts; None: the model reads its own."""
         self.tokenizer = tokenizer
         self.adapter = adapter
         self.max_prompt_tokens = max_prompt_tokens
         self.cut = 0  # prompts shortened so far
-        read = pocket_markers if adapter == "pocket" else lambda: template_markers(tokenizer)
-        self.markers = markers or read()
+        self.markers = markers or template_markers(tokenizer)
         self._plain = PlainText(tokenizer)
-        self.encoder_words = encoder_words
-        self._words = PlainText(encoder_words) if encoder_words is not None else None
         self._before, self._after = self._marked(self.markers.before), self._marked(self.markers.after)
         self.end_ids = self._marked(self.markers.end)
         self.open_ids, self.close_ids = self._marked(self.markers.open), self._marked(self.markers.close)
@@ -187,12 +168,6 @@ class Chat:
     def text_ids(self, text: str) -> list[int]:
         """Ids of text from outside: never a control or tool token."""
         return self._plain.ids(text)
-
-    def asked_ids(self, text: str) -> list[int]:
-        """Ids of text from outside in a prompt: in the encoder's own words where one reads it."""
-        if self._words is None:
-            return self.text_ids(text)
-        return [FIRST_WORD + number for number in self._words.ids(text)]
 
     def unit_ids(self, strings: Sequence[str]) -> list[int]:
         """Ids of tool tokens; one id a string."""
@@ -217,9 +192,9 @@ class Chat:
 
     def _spelled(self, kind: str, parts: Parts) -> tuple[list[int], list[list[int]], list[int]]:
         """A whole prompt: what stands before its parts, the parts, and what stands after them."""
-        cue = self.asked_ids((CUES if self.adapter == "pocket" else SENTENCES)[kind])
-        asked = self.asked_ids(LETTER) if kind == "letters" else []
-        pieces = [self.unit_ids(p.strings) if isinstance(p, Units) else self.asked_ids(p) for p in parts]
+        cue = self.text_ids(SENTENCES[kind])
+        asked = self.text_ids(LETTER) if kind == "letters" else []
+        pieces = [self.unit_ids(p.strings) if isinstance(p, Units) else self.text_ids(p) for p in parts]
         return [*self._before, *cue], pieces, [*asked, *self._after]
 
     def query_ids(self, query: str, permissions: Sequence[str] = ()) -> list[int]:
@@ -232,27 +207,6 @@ class Chat:
 
     def _excess(self, before: list[int], pieces: list[list[int]], after: list[int]) -> int:
         return len(before) + sum(map(len, pieces)) + len(after) - self.max_prompt_tokens
-
-    def unread(self, query: str) -> list[str] | None:
-        """The words of a request that the encoder cannot read: those with letters of a script in which its vocabulary
-        has no words, and those of which it only knows that they are unknown. None: no encoder reads the request.
-
-        Other languages in the encoder's script are not found. How finely words fall apart does not tell them from
-        English: into three or more pieces fall 13 to 50 % of the words of German and French requests, and up to 45 %
-        of English ones with names and codes (default encoder, 12 requests).
-        """
-        if self._words is None:
-            return None
-        unknown = self.encoder_words.unk_token_id
-        return [
-            word
-            for word in request_words(query)
-            if scripts_of(word) - self._scripts or unknown in self._words.ids(word)
-        ]
-
-    @cached_property
-    def _scripts(self) -> frozenset[str]:
-        return readable_scripts(self.encoder_words.get_vocab())
 
     def choice_ids(self, question: str, choices: Sequence[str], units: Sequence[str] = ()) -> list[int]:
         """A multiple-choice prompt; the next token is the letter. `units` are the token of the tool it is about."""
@@ -296,20 +250,15 @@ def _shorten(texts: list[list[int]], excess: int) -> None:
         excess -= fewer
 
 
-def load_chat(export: Path) -> tuple[Chat, dict[str, Any]]:
-    """The chat of an exported model and its trace.json. The markers are the stored ones: a template may write today's
-    date, and the model was trained on another day."""
-    spec: dict[str, Any] = read_json(export / "trace.json")
+def load_chat(export: Path, spec: dict[str, Any]) -> Chat:
+    """The chat of an exported model, of which `spec` is the trace.json. The markers are the stored ones: a template may
+    write today's date, and the model was trained on another day."""
     tokenizer = AutoTokenizer.from_pretrained(str(export), trust_remote_code=False, local_files_only=True)
-    return chat_of(spec, tokenizer, export, spec["max_prompt_tokens"]), spec
+    return chat_of(spec, tokenizer, spec["max_prompt_tokens"])
 
 
-def chat_of(spec: dict[str, Any], tokenizer: Any, export: Path, max_prompt_tokens: int) -> Chat:
+def chat_of(spec: dict[str, Any], tokenizer: Any, max_prompt_tokens: int) -> Chat:
     """The chat that the trace.json of an export describes."""
     stored = spec.get("markers")
     markers = Markers(**{**stored, "added": tuple(stored.get("added", ()))}) if stored else None
-    folder = export / ENCODER_WORDS
-    words = None
-    if folder.is_dir():
-        words = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
-    return Chat(tokenizer, spec["adapter"], max_prompt_tokens, markers, words)
+    return Chat(tokenizer, spec["adapter"], max_prompt_tokens, markers)

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.nn import functional
 from transformers import AutoModel, AutoTokenizer
 
 from catalog.ml.encoder import locate
@@ -23,8 +22,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe
 from training.core.stages import encoder_digest
-from training.ml.bases.chat import Chat
 from training.ml.bases.named import autocast
+from training.ml.bases.pocket import Pocket, Reader, together
 
 AT_ONCE = 32  # texts; fits the caches of two cores
 KEPT = 8  # catalogs in a cache, the newest
@@ -38,15 +37,14 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
     where = "recipe field 'pocket.encoder'"
     try:
         folder = locate(name)
-        dropout = recipe.pocket.dropout
         loaded: Any = AutoModel.from_pretrained(
             folder,
             output_loading_info=True,
             use_safetensors=True,
             trust_remote_code=False,
             add_pooling_layer=False,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
+            hidden_dropout_prob=0.0,  # samples are few and steps fewer
+            attention_probs_dropout_prob=0.0,
         )
         words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
@@ -72,41 +70,27 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
         raise TraceError(
             f"the encoder '{name}' marks no beginning and end of a text.", code="no_encoder", where=where
         )
-    width, heads = model.config.hidden_size, recipe.pocket.heads
-    if width % (2 * heads):
-        raise TraceError(
-            f"the encoder '{name}' is {width} wide, which {heads} attention heads cannot share.",
-            code="no_encoder",
-            where="recipe field 'pocket.heads'",
-            hint="Choose a number of heads of which twice divides the width.",
-        )
     return model, words
 
 
 @torch.no_grad()
 def embed(
-    model: Any, chat: Chat, recipe: Recipe, texts: Sequence[str], progress: Progress = lambda *_: None
+    model: Pocket, reader: Reader, recipe: Recipe, texts: Sequence[str], progress: Progress = lambda *_: None
 ) -> Tensor:
-    """fp32 [texts, width]: what the pocket model's encoder makes of texts, longest first to pad little."""
-    base, cut = model.model, chat.cut
-    asked = [chat.query_ids(text) for text in texts]
-    chat.cut = cut  # counts what is trained on, whether or not a cache knows the descriptions
-    rows = torch.zeros(len(texts), base.config.hidden_size)
+    """fp32 [texts, width], length 1: what the model's encoder makes of texts, longest first to pad little."""
+    asked = [reader.ids(text) for text in texts]
+    rows = torch.zeros(len(texts), model.tokens.shape[1])
     order = sorted(range(len(texts)), key=lambda at: (-len(asked[at]), at))
     for start in range(0, len(order), AT_ONCE):
         chosen = order[start : start + AT_ONCE]
-        width = max(len(asked[at]) for at in chosen)
-        ids = torch.tensor([asked[at] + [chat.pad_id] * (width - len(asked[at])) for at in chosen])
-        ids = ids.to(base.device)
+        ids, real = together([asked[at] for at in chosen], reader.pad_id)
         with autocast(recipe):
-            states, where = base.read(ids, torch.ones_like(ids, dtype=torch.bool))
-        mean = states.float().sum(dim=1) / where.sum(dim=1, keepdim=True)
-        rows[chosen] = functional.normalize(mean, dim=-1).cpu()
+            rows[chosen] = model.read(ids.to(model.device), real.to(model.device)).float().cpu()
         progress(start + len(chosen), len(order), "reading the descriptions of the tools")
     return rows
 
 
-def kept(folder: Path | None, recipe: Recipe, chat: Chat, texts: Sequence[str], make: Make) -> Tensor:
+def kept(folder: Path | None, recipe: Recipe, texts: Sequence[str], make: Make) -> Tensor:
     """`make(texts)`, kept in a folder by encoder and by all the texts together.
 
     All together, because what is read beside a text changes the last digits of its row: were texts kept one by one,
@@ -114,7 +98,13 @@ def kept(folder: Path | None, recipe: Recipe, chat: Chat, texts: Sequence[str], 
     """
     if folder is None:
         return make(texts)
-    parts = [encoder_digest(recipe.pocket.encoder), chat.max_prompt_tokens, recipe.bf16, list(texts)]
+    parts = [
+        "length 1",
+        encoder_digest(recipe.pocket.encoder),
+        recipe.max_prompt_tokens,
+        recipe.bf16,
+        list(texts),
+    ]
     path = folder / f"{content_hash(parts)}.npy"
     # what cannot be read is made again: a cache is worth no failed run
     with suppress(OSError, ValueError, EOFError, BadZipFile):

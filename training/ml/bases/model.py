@@ -1,12 +1,11 @@
 """The two kinds of model: `pocket`, built around a sentence encoder, and any named causal language model with LoRA.
 
-In: a recipe and a snapshot (or an export to go on from). Out: a `Trainee`: a model with one row per tool token,
-ready to train, plus its chat. Token ids follow the ledger: id = first tool id + offset, for ever.
+In: a recipe and a snapshot (or an export to go on from). Out: a `Trainee`: a model with one row per tool token, ready
+to train. Token ids follow the ledger: id = first tool id + offset, for ever.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,13 @@ from torch import nn
 from torch.nn import functional
 
 from catalog.core.tokens import NameIndex, split_name
-from catalog.core.tool import embedding_text
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
-from training.core.stages import encoder_digest
 from training.ml.bases.adapters import WORDS, prepare, template_markers
 from training.ml.bases.chat import Chat, chat_of
-from training.ml.bases.encoders import Make, Progress, embed, kept, load_encoder
+from training.ml.bases.encoders import Progress
 from training.ml.bases.named import (
     NOT_TEXT,
     add_tokens,
@@ -36,8 +33,10 @@ from training.ml.bases.named import (
     load_named,
     token_tables,
 )
-from training.ml.bases.pocket import pocket_model, writer_tokenizer
+from training.ml.deciding import continued_pocket, fresh_pocket
+from training.ml.language import LanguageTrainee
 from training.ml.rows import split_rows
+from training.ml.trainee import Trainee
 
 # The first values of the tool tokens' rows, in every table that has a row per token.
 #
@@ -56,10 +55,6 @@ from training.ml.rows import split_rows
 METHODS = {
     "description": "description: halfway from the table's mean row to the mean of the name's and description's rows",
     "opaque": "opaque: random directions from the table's mean row, as far as described rows lie from it on average",
-}
-POCKET_METHODS = {
-    "description": "description: the encoder's embeddings of name and description, length 1",
-    "opaque": "opaque: random directions of length 1, which carry no words",
 }
 SAMPLED = 16_384  # rows from which the mean of a table is taken
 TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
@@ -91,61 +86,6 @@ def init_rows(
                 random = torch.randn(apart.shape, generator=chance).to(table.device)
                 apart = functional.normalize(random, dim=1) * usual
             table[rows] = (mean + apart).to(table.dtype)
-
-
-def init_pocket_rows(
-    model: Any,
-    chat: Chat,
-    snapshot: Snapshot,
-    recipe: Recipe,
-    cache: Path | None,
-    report: Progress,
-    fresh: Sequence[str] = (),
-) -> None:
-    """The row of every tool token as its tools' embeddings (length 1), of all other new ones as the mean of these.
-
-    So the untrained model ranks tools as the catalog's embeddings do. `fresh`: as in `init_rows`.
-    """
-    new = fresh or snapshot.family_strings(recipe.format)
-    owners = token_texts(snapshot.tools, recipe.format)
-    table = model.get_input_embeddings().weight
-    first = min(chat.unit_ids(new))
-    with torch.no_grad():
-        if recipe.token_init == "opaque":
-            chance = torch.Generator().manual_seed(recipe.seed)
-            rows = functional.normalize(
-                torch.randn(len(table) - first, table.shape[1], generator=chance), dim=1
-            )
-            table[first:] = rows.to(table)
-            return
-        named = {string: owners[string] for string in new if string in owners}
-
-        def read(texts: Sequence[str]) -> torch.Tensor:
-            return kept(cache, recipe, chat, texts, lambda own: embed(model, chat, recipe, own, report))
-
-        rows, usual = encoded_rows(named, read)
-        table[first:] = usual.to(table)
-        table[torch.tensor(chat.unit_ids(list(named)))] = rows.to(table)
-
-
-def encoded_rows(texts: Mapping[str, Sequence[str]], read: Make) -> tuple[torch.Tensor, torch.Tensor]:
-    """fp32 [strings, width], length 1: the mean of what the encoder reads of the texts of each; and the mean of all
-    texts, [width]."""
-    every = sorted({text for own in texts.values() for text in own})
-    made, place = read(every), {text: number for number, text in enumerate(every)}
-    means = torch.stack([made[[place[text] for text in own]].mean(dim=0) for own in texts.values()])
-    return functional.normalize(means, dim=1), made.mean(dim=0)
-
-
-def token_texts(tools: Sequence[Mapping[str, Any]], fmt: str) -> dict[str, list[str]]:
-    """For each token string the texts of the tools it stands for."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    index = NameIndex((tool["name"] for tool in tools), fmt)
-    for tool in tools:
-        units = index.units[tool["name"]]
-        for string in units[1:-1] if len(units) == 4 else units:  # the wrapping tokens stand for every tool
-            found[string].append(embedding_text(tool["name"], tool["description"]))
-    return found
 
 
 def row_tables(model: nn.Module) -> list[torch.Tensor]:
@@ -182,98 +122,43 @@ def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
     return {string: " ".join(parts[:8]) for string, parts in sorted(texts.items())}
 
 
-@dataclass
-class Trainee:
-    """A model to train and what is needed to talk to it."""
-
-    model: nn.Module
-    chat: Chat
-    first_tool: int  # id of the first tool token
-    token_init: str  # how the token rows were first set
-    pocket: bool
-    source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
-    licence: str = "not stated"  # the base's, as far as it says
-    letters: str = ""  # the half of the tools it learned letters on, as a rule in words; "": it did not
-    stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
-    grown: int = 0  # tool tokens that the ledger gained since that export
-
-
 def build(
     recipe: Recipe,
     snapshot: Snapshot,
     init: Path | None = None,
     cache: Path | None = None,
     report: Progress = lambda *_: None,
-) -> Trainee:
-    """A fresh base with token rows, or the Stage-1 export `init` to go on from. `cache`: of read descriptions."""
+) -> Trainee[Any]:
+    """A fresh base with token rows, or the export `init` to go on from. `cache`: of read descriptions."""
     torch.manual_seed(recipe.seed)
     if init:
-        return _from_export(recipe, snapshot, init, report)
+        spec = _spec_of_init(recipe, init)
+        if recipe.base == POCKET:
+            return continued_pocket(recipe, snapshot, init, spec, report)
+        return _continued_named(recipe, snapshot, init, spec)
     if recipe.base == POCKET:
-        return _fresh_pocket(recipe, snapshot, cache, report)
+        return fresh_pocket(recipe, snapshot, cache, report)
     return _fresh_named(recipe, snapshot)
 
 
-@torch.no_grad()
-def take_decoder(trainee: Trainee, export: Path) -> None:
-    """Put the decoder of another pocket export in place of the trainee's: its layers, its gate, and the rows of the
-    pieces it writes with, which depend on no snapshot. Encoder and tool rows stay the trainee's own."""
-    other, _ = load_named(str(export))
-    base: Any = trainee.model.model
-    theirs: Any = other.model
-    words = slice(0, trainee.first_tool)
-    same = isinstance(theirs, type(base)) and len(theirs.embed_tokens.weight) >= trainee.first_tool
-    try:
-        if not same:
-            raise ValueError("another architecture")
-        base.writer.load_state_dict(theirs.writer.state_dict())
-        base.gate.load_state_dict(theirs.gate.state_dict())
-    except (ValueError, RuntimeError) as error:  # RuntimeError: torch's word for other shapes
-        hint = "Leave decoder_from empty: the pass then begins with the decoder of its plain pass."
-        problem = "its decoder has another shape than the recipe asks for."
-        raise TraceError(problem, code="wrong_init", where=str(export), hint=hint) from error
-    base.scale.copy_(theirs.scale)
-    base.embed_tokens.weight[words] = theirs.embed_tokens.weight[words]
-
-
-def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> Trainee:
-    encoder, words = load_encoder(recipe)
-    tokenizer = writer_tokenizer(words, recipe.pocket.vocab)
-    add_tokens(tokenizer, snapshot.family_strings(recipe.format))
-    # an encoder reads no further than its positions reach
-    longest = min(recipe.max_prompt_tokens, int(encoder.config.max_position_embeddings))
-    chat = Chat(tokenizer, "pocket", longest, encoder_words=words)
-    model = pocket_model(recipe, encoder, chat)
-    init_pocket_rows(model, chat, snapshot, recipe, cache, report)
-    licence = base_licence(str(encoder.name_or_path))
-    first = split_tool_rows(model, chat, snapshot, recipe)
-    return Trainee(model, chat, first, POCKET_METHODS[recipe.token_init], pocket=True, licence=licence)
-
-
-def split_tool_rows(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> int:
-    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate; the
-    id of the first."""
-    ids = chat.unit_ids(snapshot.family_strings(recipe.format))
-    model.config.tools = [ids[0], len(ids)]
-    split_rows(model, ids, frozen=False)
-    return min(ids)
-
-
-def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
+def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> LanguageTrainee:
     model, tokenizer = load_named(recipe.base)
     added = prepare(tokenizer)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
     grow_tables(model, len(tokenizer))
     chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens, template_markers(tokenizer, added))
     init_rows(model, chat, snapshot, recipe)
-    model = with_lora(model, chat, snapshot, recipe)
-    first, about = min(chat.unit_ids(snapshot.family_strings(recipe.format))), METHODS[recipe.token_init]
-    licence = base_licence(recipe.base)
-    return Trainee(model, chat, first, about, pocket=False, source=recipe.base, licence=licence)
+    return LanguageTrainee(
+        model=with_lora(model, chat, snapshot, recipe),
+        chat=chat,
+        token_init=METHODS[recipe.token_init],
+        source=recipe.base,
+        licence=base_licence(recipe.base),
+    )
 
 
-def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progress) -> Trainee:
-    spec = read_json(init / "trace.json")
+def _spec_of_init(recipe: Recipe, init: Path) -> dict[str, Any]:
+    spec: dict[str, Any] = read_json(init / "trace.json")
     if (spec["format"], spec["base"]) != (recipe.format, recipe.base):
         raise TraceError(
             f"it holds format {spec['format']} on {spec['base']}, the recipe asks for"
@@ -282,36 +167,20 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progres
             where=str(init),
             hint="Train Stage 1 with the same format and base first.",
         )
-    pocket = recipe.base == POCKET
-    if pocket and spec.get("encoder") != encoder_digest(recipe.pocket.encoder):
-        raise TraceError(
-            "it was made around another encoder, or by an earlier version from random weights.",
-            code="wrong_init",
-            where=str(init),
-            hint="Run Stage 1 again with this recipe.",
-        )
+    return spec
+
+
+def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[str, Any]) -> LanguageTrainee:
     model, tokenizer = load_named(str(init))
-    strings = snapshot.family_strings(recipe.format)
-    fresh = append_tokens(tokenizer, strings, str(init))
-    longest = min(recipe.max_prompt_tokens, spec["max_prompt_tokens"]) if pocket else recipe.max_prompt_tokens
-    chat = chat_of(spec, tokenizer, init, longest)
+    fresh = append_tokens(tokenizer, snapshot.family_strings(recipe.format), str(init))
+    chat = chat_of(spec, tokenizer, recipe.max_prompt_tokens)
     if fresh:
         grow_tables(model, len(tokenizer))
-        if pocket:
-            # no cache: this encoder has been trained, what is kept is of the untrained one
-            init_pocket_rows(model, chat, snapshot, recipe, None, report, fresh)
-        else:
-            init_rows(model, chat, snapshot, recipe, fresh)
-    if pocket:
-        split_tool_rows(model, chat, snapshot, recipe)
-    else:
-        model = with_lora(model, chat, snapshot, recipe)
-    return Trainee(
-        model,
-        chat,
-        min(chat.unit_ids(strings)),
-        spec["token_init"],
-        pocket,
+        init_rows(model, chat, snapshot, recipe, fresh)
+    return LanguageTrainee(
+        model=with_lora(model, chat, snapshot, recipe),
+        chat=chat,
+        token_init=spec["token_init"],
         source=str(init),
         licence=spec.get("licence", Trainee.licence),
         letters=spec.get("letters", ""),

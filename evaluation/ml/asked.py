@@ -1,0 +1,86 @@
+"""Requests on their way through an engine, and what answers several of them together."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trace_site.lib.departure import Departed, Departure
+from trace_site.lib.errors import TraceError
+
+FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
+DECODES = (FAST, BEAM, TRACE, TRACE_FREE, LETTERS)
+AT_ONCE = 32  # requests that share a forward
+Item = dict[str, Any]
+
+
+def check_decode(decode: str) -> None:
+    """Raises TraceError `bad_decode`."""
+    if decode not in (*DECODES, BOTH):
+        hint = f"Use one of {', '.join(DECODES)}."
+        raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
+
+
+@dataclass(eq=False)
+class Asked:
+    """One request on its way through the engine."""
+
+    item: Item
+    decode: str
+    k: int
+    ids: list[int]
+    on_event: Callable[[str, Any], None] | None = None
+    clients: list[Departure] = field(default_factory=list)  # of whoever waits for it
+    row: Item | None = None
+    error: Exception | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, row: Item) -> None:
+        self.row = row
+        self.done.set()
+
+    def fail(self, error: Exception) -> None:
+        self.error = error
+        self.done.set()
+
+    @property
+    def left(self) -> bool:
+        """Does nobody wait for it any more?"""
+        return bool(self.clients) and all(one.happened for one in self.clients)
+
+
+class Batch(ABC):
+    """What is being answered together: requests join before each step."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Asked] = deque()
+        self.taken: list[Asked] = []  # whoever is not answered yet, but for those who wait
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting)
+
+    def run(self, asked: Sequence[Asked]) -> None:
+        """Answer all of them."""
+        self.waiting.extend(asked)
+        while self.busy:
+            self.step()
+
+    def let_go(self) -> None:
+        """End what nobody waits for any more; the next step forgets it."""
+        for one in (*self.waiting, *self.taken):
+            if one.left and not one.done.is_set():
+                one.fail(Departed())
+
+    def take(self, room: int) -> list[Asked]:
+        """Up to `room` of those who wait."""
+        popped = [self.waiting.popleft() for _ in range(min(len(self.waiting), room))]
+        fresh = [one for one in popped if not one.done.is_set()]
+        self.taken = [one for one in self.taken if not one.done.is_set()] + fresh
+        return fresh
+
+    @abstractmethod
+    def step(self) -> None:
+        """Take in who waits, and one forward for all."""

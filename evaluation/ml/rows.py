@@ -1,0 +1,122 @@
+"""From what a language model wrote or ranked to the prediction that is kept."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+from evaluation.core.confidence import FLOOR, Features
+from evaluation.core.metrics import NO_TRACE, trace_fields
+from evaluation.ml.asked import Item
+from evaluation.ml.export import Export
+from evaluation.ml.search import Ranking, Top
+from evaluation.ml.trie import Mask
+from evaluation.ml.write import Written
+
+
+def ranked_row(export: Export, item: Item, found: Ranking) -> Item:
+    return {
+        "id": item["id"],
+        "tools": [export.names[tool] for tool, _ in found],
+        "scores": [round(score, 6) for _, score in found],
+        "trace": "",
+        "raw": "",
+        "off_vocabulary": 0,
+        "tokens": 0,
+        "withheld": [],
+        **NO_TRACE,
+    }
+
+
+def fast_row(export: Export, item: Item, k: int, whole: Top, granted: Top | None, features: Features) -> Item:
+    """`whole`: the ranking of all tools, which tells what the request is about; `granted`: of those it may use. None:
+    it may use all."""
+    top = granted or whole
+    row = ranked_row(export, item, top.ranking[:k])
+    best, kept = [export.names[tool] for tool, _ in whole.ranking[:k]], set(row["tools"])
+    withheld = [] if granted is None else [name for name in best if name not in kept]
+    first = bool(withheld) and withheld[0] == best[0]
+    return row | {"exact": top.exact, "features": features, "withheld": withheld, "withheld_first": first}
+
+
+def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
+    """Tools the request may not use leave the answer after decoding, whatever the trace says."""
+    names = export.names
+    kept = [at for at, tool in enumerate(result.tools) if tool not in banned.tools]
+    return text_row(export, item, result, [names[tool] for tool in result.tools]) | {
+        "tools": [names[result.tools[at]] for at in kept],
+        "scores": [round(result.scores[at], 6) for at in kept],
+        "ranked": [names[tool] for tool, _ in result.ranked],
+        "off_vocabulary": 0,
+        "list_steps": result.list_steps,
+        "overruled": result.overruled,
+        "withheld": [names[tool] for tool in result.tools if tool in banned.tools],
+        "withheld_first": bool(result.tools) and result.tools[0] in banned.tools,
+    }
+
+
+def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
+    """What a free list names: its quoted entries up to the first closing bracket, valid JSON or not."""
+    tokens = export.index.tokens
+    entries = re.findall(r'"([^"]*)"', export.text(result.answer).partition("[")[2])
+    found = list(dict.fromkeys(tokens[entry] for entry in entries if entry in tokens))
+    refused = {export.names[number] for number in banned.tools}
+    return text_row(export, item, result, found) | {
+        "tools": [name for name in found if name not in refused],
+        "scores": [],
+        "off_vocabulary": sum(entry not in tokens for entry in entries),
+        "withheld": [name for name in found if name in refused],
+    }
+
+
+def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> Item:
+    """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
+    raw = export.text([*result.thinking, *result.answer])
+    thinking = export.text(result.thinking).replace(export.spec["thinking"]["close"], "")
+    trace = export.index.to_names(thinking).strip()
+    return {
+        "id": item["id"],
+        "trace": trace,
+        "raw": raw,
+        "tokens": result.tokens,
+        "calls": result.calls,
+        "cut": result.cut,
+        **(trace_fields(export.index.named(thinking), listed) if trace else NO_TRACE),
+    }
+
+
+def list_features(result: Written, ranking: Ranking) -> Features:
+    """What a written list adds; `ranking`: that of the same request without any thinking."""
+    listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
+    agrees = bool(ranking) and result.tools[:1] == [ranking[0][0]]
+    return {"listed": round(listed, 4), "agrees": float(agrees)}
+
+
+def lettered(item: Item, scores: Sequence[float]) -> Item:
+    """Argmax over the option letters of a question."""
+    found = [round(float(score), 6) for score in scores]
+    return {"id": item["id"], "letter": ascii_uppercase[found.index(max(found))], "scores": found}
+
+
+@dataclass
+class Told:
+    """Passes a trace on as it grows, in names; the end of it that more tokens may still change is held back."""
+
+    export: Export
+    result: Written
+    on_event: Callable[[str, Any], None]
+    said: str = ""
+
+    def __call__(self) -> None:
+        end = len(self.result.thinking)
+        while end and self.result.thinking[end - 1] in self.export.unit_ids:
+            end -= 1
+        text = self.export.index.to_names(self.export.text(self.result.thinking[:end]))
+        if (
+            text.startswith(self.said)
+            and not text.endswith("\N{REPLACEMENT CHARACTER}")
+            and text != self.said
+        ):
+            self.on_event("text", text[len(self.said) :])
+            self.said = text

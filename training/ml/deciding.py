@@ -1,0 +1,300 @@
+"""Training the pocket model: decisions as readings, and the loss over what is chosen.
+
+In: a pocket model and its reader. Out: a `Trainee` whose loss is the mean over texts of the cross-entropy of the clause
+that speaks, or where none does of the tools. Only the rows that a batch names move: AdamW would move every row a full
+step for the faintest gradient, and a catalog has thousands of tools that no sample names.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from catalog.core.tokens import telling_units
+from catalog.core.tool import embedding_text
+from rules.core.text_clauses import LEADING
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+from training.core.decisions import Decision, memorized, reread, retrieved
+from training.core.recipe import Recipe, Stage
+from training.core.records import Snapshot
+from training.core.stages import encoder_digest
+from training.ml.bases.encoders import embed, kept, load_encoder
+from training.ml.bases.named import base_licence, device
+from training.ml.bases.pocket import LONGEST_LIST, NEVER, Board, Logits, Pocket, Reader, load, together
+from training.ml.trainee import Batch, Example, Trainee
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Example):
+    """A decision in numbers of the board."""
+
+    tools: tuple[int, ...]
+    clauses: tuple[int, ...]
+    among: tuple[int, ...]
+    together: bool
+    weighs: bool
+    counts: bool
+
+
+@dataclass(kw_only=True)
+class PocketTrainee(Trainee[Choice]):
+    """A pocket model. `spec`: its tools and clauses as trace.json has them."""
+
+    model: Pocket
+    reader: Reader
+    board: Board
+    spec: dict[str, Any]
+
+    def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[Choice], dict[str, Any]]:
+        examples = self._encoded(memorized(snapshot, recipe))
+        return examples, {"Records": len(examples)}
+
+    def retrieval(
+        self, snapshot: Snapshot, recipe: Recipe
+    ) -> tuple[list[Choice], list[Choice], dict[str, Any]]:
+        examples = self._encoded(retrieved(snapshot, recipe))
+        facts = {
+            "Records": len(examples),
+            "Records that a clause decides": sum(bool(example.clauses) for example in examples),
+        }
+        return examples, self._encoded(reread(snapshot, recipe)), facts
+
+    def _encoded(self, decisions: Sequence[Decision]) -> list[Choice]:
+        tools = {tool["name"]: number for number, tool in enumerate(self.spec["tools"])}
+        places = {int(row): number for number, row in enumerate(self.board.clauses)}
+        clauses = {one["token"]: places.get(one["row"]) for one in self.spec["clauses"]}
+        return [
+            Choice(
+                self.reader.ids(one.text),
+                tuple(tools[name] for name in one.tools),
+                tuple(place for token in one.clauses if (place := clauses.get(token)) is not None),
+                tuple(tools[name] for name in one.among),
+                one.together,
+                one.weighs,
+                one.counts,
+            )
+            for one in decisions
+        ]
+
+    def collate(self, examples: Sequence[Choice]) -> Batch[Choice]:
+        ids, _ = together([example.ids for example in examples], self.reader.pad_id)
+        return Batch(examples, ids, len(examples))
+
+    def loss(self, batch: Batch[Choice], recipe: Recipe) -> Tensor:
+        where, examples = device(), batch.examples
+        ids, real = together([example.ids for example in examples], self.reader.pad_id)
+        reading = self.model.read(ids.to(where), real.to(where))
+        with torch.autocast(where.type, enabled=False):
+            found = self.model.logits(reading, self.board)
+            total = choice_loss(found, examples)
+            counted = [at for at, example in enumerate(examples) if example.counts]
+            if counted:
+                wanted = [min(len(examples[at].tools), LONGEST_LIST) - 1 for at in counted]
+                # it is read off, and moves no reading
+                lengths = self.model.length(reading[counted].detach())
+                target = torch.tensor(wanted, device=where)
+                total = total + functional.cross_entropy(lengths, target, reduction="sum")
+        return total / batch.weight
+
+    def peak(self, name: str, stage: Stage) -> float:
+        """The encoder's word rows stay: a text holds a few of thirty thousand, and training would move only those that
+        samples hold."""
+        if name.startswith("encoder."):
+            return 0.0 if ".word_embeddings." in name or "pooler" in name else stage.encoder_lr
+        return stage.rows_lr if name in ("tokens", "clauses") else stage.lr
+
+    def hold(self, weights: Mapping[str, nn.Parameter], batch: Batch[Choice]) -> None:
+        tools = sorted({number for example in batch.examples for number in example.tools})
+        rows = self.board.tools[tools].flatten()
+        clauses = sorted({number for example in batch.examples for number in example.clauses})
+        for name, moved in (("tokens", rows[rows >= 0]), ("clauses", self.board.clauses[clauses])):
+            if name in weights and (gradient := weights[name].grad) is not None:
+                own = torch.zeros(len(gradient), 1, device=gradient.device)
+                own[moved] = 1.0
+                gradient *= own
+
+    @property
+    def attending(self) -> Any:
+        return self.model.encoder
+
+
+def choice_loss(found: Logits, examples: Sequence[Choice]) -> Tensor:
+    """Summed over examples."""
+    where, (count, tools) = found.tools.device, found.tools.shape
+    logits, wanted = torch.cat(found, dim=1), torch.zeros(count, tools + found.clauses.shape[1])
+    allowed = torch.ones_like(wanted, dtype=torch.bool)
+    together = torch.tensor([bool(one.clauses) or one.together for one in examples], device=where)
+    for row, one in enumerate(examples):
+        if not one.weighs:
+            allowed[row, tools:] = False
+        if one.among:
+            allowed[row] = False
+            allowed[row, list(one.among)] = True
+        if one.clauses:
+            wanted[row, [tools + number for number in one.clauses]] = 1.0
+        else:
+            wanted[row, list(one.tools)] = 1.0
+    chances = logits.masked_fill(~allowed.to(where), NEVER).log_softmax(dim=1)
+    wanted = wanted.to(where)
+    each = -(chances * wanted).sum(dim=1) / wanted.sum(dim=1)
+    whole = -chances.masked_fill(wanted == 0, NEVER).logsumexp(dim=1)
+    return torch.where(together, whole, each).sum()
+
+
+# The untrained model, and one that goes on from an export: rows of what is new begin as what the encoder makes of it.
+
+METHODS = {
+    "description": "description: the encoder's embeddings of names and descriptions, and of the words of clauses",
+    "opaque": "opaque: random directions, which carry no words",
+}
+OF_TOOLS = 0.3  # of the tools that a clause leads to, in its row beside its own words; development requests
+Progress = Callable[[int, int, str], None]
+
+
+def spec_of(snapshot: Snapshot, recipe: Recipe) -> dict[str, Any]:
+    """{"tools", "clauses"} as trace.json tells them; numbers are places in the ledger."""
+    places = {text: number for number, text in enumerate(snapshot.family_strings(recipe.format))}
+    clauses = {text: number for number, text in enumerate(snapshot.clause_strings())}
+    return {
+        "tools": [
+            {
+                "name": tool["name"],
+                "ids": [places[text] for text in telling_units(tool["name"], recipe.format)],
+                "domain": tool["domain"],
+                "permissions": tool.get("permissions") or [],
+                "deprecated": tool["deprecated"],
+            }
+            for tool in snapshot.tools
+        ],
+        "clauses": [
+            {
+                "token": one["token"],
+                "row": clauses[one["token"]],
+                "rule": rule["code"],
+                "domain": rule["domain"],
+                "version": rule["version"],
+                "set": [rule["target"], *rule["confusables"]],
+                "tools": one["tools"],
+                "text": one["text"],
+                "stance": one["stance"],
+            }
+            for rule in snapshot.rules
+            if recipe.with_rules
+            for one in rule["statements"]
+        ],
+    }
+
+
+def fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> PocketTrainee:
+    """The encoder as it is and every row untrained."""
+    encoder, words = load_encoder(recipe)
+    longest = min(recipe.max_prompt_tokens, int(encoder.config.max_position_embeddings))
+    model = Pocket(encoder, len(snapshot.family_strings(recipe.format)), len(snapshot.clause_strings()))
+    trainee = _trainee(recipe, snapshot, model.eval(), Reader(words, longest))
+    trainee.licence = base_licence(str(encoder.name_or_path))
+    _set_rows(trainee, recipe, snapshot, 0, range(len(model.clauses)), cache, report)
+    return trainee
+
+
+def continued_pocket(
+    recipe: Recipe, snapshot: Snapshot, init: Path, spec: Mapping[str, Any], report: Progress
+) -> PocketTrainee:
+    """Raises TraceError `wrong_init` where it was made around another encoder."""
+    if spec.get("encoder") != encoder_digest(recipe.pocket.encoder):
+        raise TraceError(
+            "it was made around another encoder.",
+            code="wrong_init",
+            where=str(init),
+            hint="Run Stage 1 again with this recipe.",
+        )
+    model, reader = load(init, min(recipe.max_prompt_tokens, spec["max_prompt_tokens"]))
+    known, tokens, clauses = (
+        len(model.tokens),
+        snapshot.family_strings(recipe.format),
+        snapshot.clause_strings(),
+    )
+    if spec["tokens"] != content_hash(tokens[:known]):
+        problem = "the tool tokens of this model come from another catalog's ledger."
+        raise TraceError(
+            problem, code="stale_init", where=str(init), hint="Run Stage 1 again on this snapshot."
+        )
+    model.tokens = grown(model.tokens, len(tokens))
+    model.clauses = grown(model.clauses, len(clauses))
+    trainee = _trainee(recipe, snapshot, model, reader)
+    trainee.source, trainee.licence = str(init), spec["licence"]
+    trainee.stages, trainee.grown = list(spec["stages"]), len(tokens) - known
+    taught = {one["row"] for one in spec["clauses"]}
+    untaught = [row for row in range(len(clauses)) if row not in taught]
+    # no cache: this encoder has been trained, what is kept is of the untrained one
+    _set_rows(trainee, recipe, snapshot, known, untaught, None, report)
+    return trainee
+
+
+def grown(rows: nn.Parameter, count: int) -> nn.Parameter:
+    return nn.Parameter(torch.cat([rows, rows.new_zeros(max(0, count - len(rows)), rows.shape[1])]))
+
+
+def _trainee(recipe: Recipe, snapshot: Snapshot, model: Pocket, reader: Reader) -> PocketTrainee:
+    spec = spec_of(snapshot, recipe)
+    board = Board.of({**spec, "clauses": leading(spec["clauses"])})
+    return PocketTrainee(
+        model=model, token_init=METHODS[recipe.token_init], reader=reader, board=board, spec=spec
+    )
+
+
+@torch.no_grad()
+def _set_rows(
+    trainee: PocketTrainee,
+    recipe: Recipe,
+    snapshot: Snapshot,
+    first: int,
+    clauses: Sequence[int],
+    cache: Path | None,
+    report: Progress,
+) -> None:
+    """Of tool tokens from `first` on, and of clauses. A token of several tools begins as the mean of theirs."""
+    model, spec = trainee.model, trainee.spec
+    if recipe.token_init == "opaque":
+        chance = torch.Generator().manual_seed(recipe.seed)
+        for rows in (model.tokens[first:], model.clauses[list(clauses)]):
+            rows.copy_(functional.normalize(torch.randn(rows.shape, generator=chance), dim=1))
+        return
+    texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
+    made = kept(cache, recipe, texts, lambda own: embed(model, trainee.reader, recipe, own, report))
+    sums = torch.zeros(len(model.tokens), made.shape[1])
+    for tool, row in zip(spec["tools"], made, strict=True):
+        sums[tool["ids"]] += row
+    usual = functional.normalize(made.mean(dim=0), dim=0)
+    sums[sums.norm(dim=1) == 0] = usual  # of tools that are gone
+    model.tokens[first:] = functional.normalize(sums, dim=1)[first:].to(model.tokens)
+    own = [one for one in leading(spec["clauses"]) if one["row"] in set(clauses)]
+    if own:
+        rows = clause_rows(model, trainee.reader, recipe, own, spec["tools"], trainee.board)
+        model.clauses[[one["row"] for one in own]] = rows
+
+
+@torch.no_grad()
+def clause_rows(
+    model: Pocket,
+    reader: Reader,
+    recipe: Recipe,
+    clauses: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    board: Board,
+) -> Tensor:
+    """[clauses, width], length 1: what the encoder makes of their words, and the rows of the tools they lead to."""
+    rows, numbers = model.tool_rows(board).cpu(), {tool["name"]: number for number, tool in enumerate(tools)}
+    found = embed(model, reader, recipe, [one["text"] for one in clauses])
+    led = [[numbers[name] for name in one["tools"] if name in numbers] for one in clauses]
+    beside = torch.stack([rows[own].mean(dim=0) if own else rows.new_zeros(rows.shape[1]) for own in led])
+    return functional.normalize(found + OF_TOOLS * beside, dim=-1).to(model.clauses)
+
+
+def leading(clauses: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that lead to a tool."""
+    return [one for one in clauses if one["stance"] in LEADING]

@@ -1,0 +1,93 @@
+"""What the loop knows of the model that it trains.
+
+In: a model and how its kind reads a snapshot. Out: a `Trainee`: examples of each stage, and of a batch of them the mean
+loss. Two kinds there are: language models write (language.py), the pocket model decides (deciding.py).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from training.core.recipe import Recipe, Stage
+from training.core.records import Snapshot
+
+WIDTH_MULTIPLE = 2  # fewer distinct shapes: each new one costs the CPU kernels a compilation and memory
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text that is read."""
+
+    ids: list[int]
+
+
+E = TypeVar("E", bound=Example)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[E]):
+    """Examples of similar length. `weight`: what the loss is a mean over."""
+
+    examples: Sequence[E]
+    ids: Tensor  # [examples, length], padded on the right
+    weight: int
+
+    @property
+    def tokens(self) -> int:
+        """Without padding."""
+        return sum(len(example.ids) for example in self.examples)
+
+
+@dataclass(kw_only=True)
+class Trainee(ABC, Generic[E]):
+    """A model with rows for the tokens of a catalog, ready to train."""
+
+    model: nn.Module
+    token_init: str  # how the token rows were first set
+    source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
+    licence: str = "not stated"  # the base's, as far as it says
+    stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
+    grown: int = 0  # tokens that the ledger gained since that export
+
+    @abstractmethod
+    def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[E], dict[str, Any]]:
+        """The examples of Stage 1, and what a card tells of them."""
+
+    @abstractmethod
+    def retrieval(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[E], list[E], dict[str, Any]]:
+        """The examples of a pass of Stage 2, those replayed beside them, and what a card tells."""
+
+    @abstractmethod
+    def collate(self, examples: Sequence[E]) -> Batch[E]: ...
+
+    @abstractmethod
+    def loss(self, batch: Batch[E], recipe: Recipe) -> Tensor:
+        """The mean over `batch.weight`."""
+
+    def check(self, examples: Sequence[E]) -> None:
+        """Raises TraceError where the model does not compute what the loss takes it for."""
+
+    def peak(self, name: str, stage: Stage) -> float:
+        """The peak learning rate of a parameter; 0: it stays as it is."""
+        return stage.lr
+
+    def hold(self, weights: Mapping[str, nn.Parameter], batch: Batch[E]) -> None:
+        """Take gradients away from what the batch must not move."""
+
+    @property
+    def attending(self) -> Any:
+        """The part whose attention layers train."""
+        return self.model
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """[rows, the longest one's length], padded on the right."""
+    width = -(-max(map(len, rows)) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+    found = torch.full((len(rows), width), pad)
+    for number, row in enumerate(rows):
+        found[number, : len(row)] = torch.tensor(row)
+    return found
