@@ -7,6 +7,8 @@ from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from pgvector.django import VectorField
 
+from catalog.core.tokens import CLAUSES
+
 
 class Domain(models.Model):
     slug = models.SlugField(primary_key=True, max_length=60)
@@ -239,12 +241,13 @@ class TokenUnit(models.Model):
         FLAT = "flat"
         PART = "part"
         WRAP = "wrap"
+        CLAUSE = CLAUSES
 
     class State(models.TextChoices):
         ACTIVE = "active"
         RETIRED = "retired"
 
-    family = models.CharField(max_length=4, choices=Family)
+    family = models.CharField(max_length=6, choices=Family)
     slot = models.PositiveIntegerField()
     string = models.CharField(max_length=700)
     state = models.CharField(max_length=8, choices=State, default=State.ACTIVE)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import count
 from typing import Any
 
 from django.apps import apps
 from django.db import connection, transaction
-from django.db.models import Model, Q
+from django.db.models import Max, Model, Q
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -36,6 +37,17 @@ def ledger_update() -> int:
     rows = [TokenUnit(**asdict(row)) for row in after if row not in before]
     write_or_update(rows, of=["family", "slot"], fields=["state"])
     return len(rows)
+
+
+def clause_tokens_add(strings: Sequence[str]) -> list[TokenUnit]:
+    """In the next slots, in this order. Call it under `catalog_lock`."""
+    if not strings:
+        return []
+    family = TokenUnit.Family.CLAUSE
+    last = TokenUnit.objects.filter(family=family).aggregate(last=Max("slot"))["last"]
+    slots = count(0 if last is None else last + 1)
+    rows = [TokenUnit(family=family, slot=next(slots), string=string) for string in strings]
+    return TokenUnit.objects.bulk_create(rows, batch_size=2000)
 
 
 def write_or_update(rows: Sequence[Model], *, of: list[str], fields: list[str]) -> None:

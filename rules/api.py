@@ -92,15 +92,26 @@ class RuleVersionOne(ApiView):
     @extend_schema(
         responses=VersionRead,
         examples=[
-            answer_example({**examples.VERSION, "content": examples.CONTENT, "pairs": [examples.PAIR]})
+            answer_example(
+                {
+                    **examples.VERSION,
+                    "content": examples.CONTENT,
+                    "statements": examples.STATEMENTS,
+                    "pairs": [examples.PAIR],
+                }
+            )
         ],
     )
     def get(self, request: Request, pk: int, number: int) -> Response:
-        """Read one version of a rule. With which of its tools its words tell apart, and by which words."""
+        """Read one version of a rule. With what its text says of its tools, and which of them it tells apart."""
         rows = RuleVersion.objects.select_related("author", "rule")
         version = get_object_or_404(rows, rule=pk, number=number)
         table = selectors.pair_table(version, selectors.tool_set(version))
         version.pairs = table.rows if table else []  # type: ignore[attr-defined]
+        version.statements = [  # type: ignore[attr-defined]
+            {**row.as_dict(), "in_force": row.in_force}
+            for row in selectors.version_clauses([version])[version.pk]
+        ]
         return Response(VersionRead(with_content(version)).data)
 
 

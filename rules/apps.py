@@ -8,10 +8,10 @@ from trace_site.limits import AROUND_A_FILE, IN_MEMORY, RULES_FILE
 
 
 def read_versions(apps: Any, **told: Any) -> None:
-    """After every migration: what was written before there were readings, or read by an earlier edition."""
+    """After every migration: what was written before there were readings and clauses, or read by an earlier edition."""
     from rules.services import read_missing
 
-    if "rulereading" in apps.all_models["rules"]:  # not on the way back
+    if "ruleclause" in apps.all_models["rules"]:  # not on the way back
         read_missing()
 
 

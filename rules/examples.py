@@ -34,6 +34,22 @@ VERSION = {
     "created_at": AT,
     "content_hash": "9f2b61c0d1" * 6 + "9f2b",
 }
+STATEMENTS = [
+    {
+        "token": "<<hr/PAYSLIP_PERIOD#1>>",
+        "text": "From 2024 on use PayrollNova/GetPayslip",
+        "stance": "use",
+        "tools": ["PayrollNova/GetPayslip"],
+        "in_force": True,
+    },
+    {
+        "token": "<<hr/PAYSLIP_PERIOD#2>>",
+        "text": "for earlier periods PayrollOne/GetPayslip.",
+        "stance": "use",
+        "tools": ["PayrollOne/GetPayslip"],
+        "in_force": True,
+    },
+]
 PAIR = {
     "tools": ["PayrollNova/GetPayslip", "PayrollOne/GetPayslip"],
     "state": "apart",

@@ -1,12 +1,16 @@
 """A rule is an identity; what it says lives in immutable versions."""
 
+from typing import cast
+
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models.functions import Now
 
-from catalog.models import Domain, Tool
+from catalog.models import Domain, TokenUnit, Tool
+from rules.core.reading import Stance
+from rules.core.text_clauses import TextClause
 
 
 class Rule(models.Model):
@@ -86,6 +90,32 @@ class RuleReading(models.Model):
 
     def __str__(self) -> str:
         return f"reading {self.number} of {self.version}"
+
+
+class RuleClause(models.Model):
+    """A clause of a rule's text (`core/text_clauses.py`) and the token that it keeps, whichever versions have it; rows
+    are never changed. It is in force while its token is active."""
+
+    rule = models.ForeignKey(Rule, on_delete=models.PROTECT, related_name="text_clauses")
+    number = models.PositiveIntegerField(help_text="within the rule, over all its versions")
+    token = models.OneToOneField(TokenUnit, on_delete=models.PROTECT, related_name="clause")
+    text = models.TextField(help_text="as it stands in the rule")
+    stance = models.CharField(
+        max_length=6, help_text="use, tells, limits: leads to its tools; not, dead: away"
+    )
+    tools = ArrayField(models.CharField(max_length=400), help_text="names; tools are never renamed")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["rule", "number"]
+        constraints = [models.UniqueConstraint(fields=["rule", "number"], name="one_clause_number")]
+
+    def __str__(self) -> str:
+        return f"clause {self.number} of {self.rule_id}"
+
+    @property
+    def clause(self) -> TextClause:
+        return TextClause(self.text, cast(Stance, self.stance), tuple(self.tools))
 
 
 class RuleHealth(models.Model):

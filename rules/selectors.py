@@ -13,12 +13,13 @@ from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from catalog.models import Tool
+from catalog.models import TokenUnit, Tool
 from rules.book import version_contents
 from rules.core.draft import RuleDiff, diff_rules
 from rules.core.pairs import State, to_add
 from rules.core.rule import pointed_row
-from rules.models import OPEN, Rule, RuleChange, RuleHealth, RuleReading, RuleVersion
+from rules.core.text_clauses import LEADING, TextClause, text_clauses
+from rules.models import OPEN, Rule, RuleChange, RuleClause, RuleHealth, RuleReading, RuleVersion
 from trace_site.impact import Impact
 from trace_site.paging import SIZE, Page, keyset, number_of
 
@@ -124,6 +125,65 @@ def _quoted(version: RuleVersion, said: dict[str, Any] | None) -> str:
     if name == "clauses" and number is not None:
         return f"clause {number + 1}: {version.clauses[number]['when']}"
     return version.text[said["start"] : said["end"]].strip(" ,;\n")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionClause:
+    """A clause of one version. `token` is empty while no version that has it was published."""
+
+    clause: TextClause
+    token: str
+    in_force: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        said = self.clause
+        return {"token": self.token, "text": said.text, "stance": said.stance, "tools": list(said.tools)}
+
+
+def version_clauses(versions: Iterable[RuleVersion]) -> dict[int, list[VersionClause]]:
+    """Version id -> its clauses in the order of the text. Two queries."""
+    versions = list(versions)
+    contents = version_contents(versions)
+    rows = RuleClause.objects.filter(rule__in={version.rule_id for version in versions})
+    tokens = {(row.rule_id, row.clause): row.token for row in rows.select_related("token")}
+    found: dict[int, list[VersionClause]] = {}
+    for version in versions:
+        told = found[version.pk] = []
+        for clause in text_clauses(contents[version.pk]):
+            token = tokens.get((version.rule_id, clause))
+            in_force = token is not None and token.state == TokenUnit.State.ACTIVE
+            told.append(VersionClause(clause, token.string if token else "", in_force))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseInForce:
+    """A clause of a published rule; `version` is the number of the version that is published."""
+
+    token: str
+    rule_id: int
+    code: str
+    domain: str
+    version: int
+    text: str
+    stance: str
+    tools: tuple[str, ...]
+
+    @property
+    def leads(self) -> bool:
+        return self.stance in LEADING
+
+
+def clauses_in_force() -> list[ClauseInForce]:
+    """Of all published rules, in the order of the ledger. One query; what it gives changes with `rules` of
+    `generation_key`."""
+    rows = RuleClause.objects.filter(token__state=TokenUnit.State.ACTIVE, rule__published__isnull=False)
+    columns = ("token__string", "rule_id", "rule__code", "rule__domain_id", "rule__published__number")
+    found = rows.order_by("token__slot").values_list(*columns, "text", "stance", "tools")
+    return [
+        ClauseInForce(token, rule, code, domain, version, text, stance, tuple(tools))
+        for token, rule, code, domain, version, text, stance, tools in found
+    ]
 
 
 def rules_holding(tool: Tool) -> list[RuleVersion]:

@@ -1,13 +1,14 @@
 """What the API answers about rules and reads about rules and change requests, in the words of the exchange format."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from rest_framework import serializers
 
 from rules.core import rules_file as schema
 from rules.core.draft import FIELDS
 from rules.core.pairs import PAIR_STATES
+from rules.core.reading import Stance
 from rules.models import ChangeRequest, RuleChange
 from trace_site.rest.schema import ID, InputSerializer, TextList
 
@@ -100,7 +101,20 @@ class RulePair(Out):
     correction = PairCorrection(allow_null=True)
 
 
+class Statement(Out):
+    token = serializers.CharField(
+        allow_blank=True, help_text="for good; empty: no version with it was published"
+    )
+    text = serializers.CharField(help_text="as it stands in the rule")
+    stance = serializers.ChoiceField(
+        get_args(Stance), help_text="use, tells, limits: it leads to its tools; not, dead: away from them"
+    )
+    tools = TextList()
+    in_force = serializers.BooleanField(help_text="whether the published version has it")
+
+
 class VersionRead(VersionDetail):
+    statements = Statement(many=True, help_text="what its text says of its tools, clause by clause")
     pairs = RulePair(many=True, help_text="which tools its words tell apart")
 
 

@@ -4,13 +4,17 @@ Each writes what the checks say about the rules it changed, and about those whos
 RuleHealth, so that no list ever checks 5,000 rules. What is kept there is what checking everything anew would give.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
-from catalog.models import Tool
+from catalog.core.tokens import clause_token
+from catalog.models import TokenUnit, Tool
+from catalog.services import catalog_lock, clause_tokens_add
 from rules.book import (
     CatalogNames,
     cached_book,
@@ -26,7 +30,8 @@ from rules.core.pairs import READER, apart, kept, read_pairs
 from rules.core.reading import Reading
 from rules.core.rule import RuleContent
 from rules.core.rule_book import RuleBook, RuleKey
-from rules.models import Rule, RuleHealth, RuleReading, RuleVersion
+from rules.core.text_clauses import TextClause, text_clauses
+from rules.models import Rule, RuleClause, RuleHealth, RuleReading, RuleVersion
 from rules.selectors import newest_readings
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
@@ -41,6 +46,7 @@ MANY = 200  # changed rules from which on checking everything costs no more
 @transaction.atomic
 def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | None = None) -> Rule:
     """Take a rule out of what is taught; its versions stay. `detail` is added to the audit entry."""
+    catalog_lock()
     rule = Rule.objects.select_for_update().get(pk=rule.pk)
     if rule.published_id is not None:
         withdrawn = rule.published_id
@@ -49,6 +55,7 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
         what = {"version_id": withdrawn} | (detail or {})
         audit_models.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
         emit("rule.withdrawn", _told(rule) | what)
+        clauses_publish([rule.pk])
         recheck([rule.pk], before=[withdrawn])
     return rule
 
@@ -104,7 +111,7 @@ def versions_save(
 
 
 def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[str, Any] | None = None) -> int:
-    """Set `published` of each version's rule; the caller has checked the findings and holds the rules.
+    """Set `published` of each version's rule; the caller has checked the findings and holds the catalog and the rules.
 
     `detail` is added to the audit entries: {"via": "import"} or {"request": id}.
     """
@@ -119,9 +126,56 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
     audit_models.record_all(actor=actor, action="rule.published", objects=moved)
     emit_all("rule.published", [_told(rule) | what for rule, what in moved])
     if moved:
+        clauses_publish([rule.pk for rule, _ in moved])
         before = [change["before"] for _, change in moved if change["before"]]
         recheck((rule.pk for rule, _ in moved), before)
     return len(moved)
+
+
+def clauses_publish(rules: Collection[int]) -> None:
+    """Bring into force exactly the clauses of what these rules have published; the caller holds the catalog.
+
+    What a rule says in the words of an earlier version keeps its token, or gets it back; what it says anew gets a token
+    of its own; the tokens of what it no longer says retire.
+    """
+    versions = list(
+        RuleVersion.objects.filter(rule__in=rules, rule__published=F("pk")).select_related("rule")
+    )
+    contents = version_contents(versions)
+    rows = RuleClause.objects.filter(rule__in=rules).select_related("token")
+    tokens = {(row.rule_id, row.clause): row.token for row in rows}
+    numbers = Counter(rule for rule, _ in tokens)
+    said: set[tuple[int, TextClause]] = set()
+    fresh: list[tuple[Rule, int, TextClause]] = []
+    for version in versions:
+        for clause in text_clauses(contents[version.pk]):
+            said.add((version.rule_id, clause))
+            if (version.rule_id, clause) not in tokens:
+                numbers[version.rule_id] += 1
+                fresh.append((version.rule, numbers[version.rule_id], clause))
+    active, retired = TokenUnit.State.ACTIVE, TokenUnit.State.RETIRED
+    moved: list[TokenUnit] = []
+    for key, token in tokens.items():
+        state = active if key in said else retired
+        if token.state != state:
+            token.state = state
+            moved.append(token)
+    TokenUnit.objects.bulk_update(moved, ["state"], batch_size=500)
+    made = clause_tokens_add([clause_token(rule.domain_id, rule.code, number) for rule, number, _ in fresh])
+    RuleClause.objects.bulk_create(
+        [
+            RuleClause(
+                rule=rule,
+                number=number,
+                token=token,
+                text=clause.text,
+                stance=clause.stance,
+                tools=list(clause.tools),
+            )
+            for (rule, number, clause), token in zip(fresh, made, strict=True)
+        ],
+        batch_size=500,
+    )
 
 
 def _told(rule: Rule) -> dict[str, Any]:
@@ -172,12 +226,18 @@ def _words_of(version: RuleVersion) -> tuple[int, str]:
 
 
 def read_missing() -> int:
-    """Read the versions that this edition of the reading has not read: written by SQL, or before it."""
+    """Read the versions that this edition of the reading has not read: written by SQL, or before it. Published rules
+    get their clauses then, as those do that were published before clauses had tokens."""
     ids = list(
         RuleVersion.objects.exclude(readings__reader=READER).order_by("pk").values_list("pk", flat=True)
     )
     for start in range(0, len(ids), BATCH):
         versions_read(list(RuleVersion.objects.filter(pk__in=ids[start : start + BATCH]).order_by("pk")))
+    behind = Rule.objects.filter(Q(published__in=ids) | Q(published__isnull=False, text_clauses=None))
+    if rules := set(behind.values_list("pk", flat=True)):
+        with transaction.atomic():
+            catalog_lock()
+            clauses_publish(rules)
     return len(ids)
 
 

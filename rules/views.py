@@ -32,6 +32,7 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
         raise Http404
     version = shown[0].version
     findings, tools = version_findings(version), selectors.tool_set(version)
+    clauses = selectors.version_clauses([version])[version.pk]
     context = {
         "rule": rule,
         "version": version,
@@ -39,6 +40,9 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
         "history": history,
         "tools": tools,
         "names": [tool.name for tool in tools],
+        "by_name": {tool.name: tool for tool in tools},
+        "clauses": clauses,
+        "leads": any(row.clause.leads and tools[0].name in row.clause.tools for row in clauses),
         "pairs": selectors.pair_table(version, tools),
         "most_pairs": f":{MOST_PAIRS}",
         "findings": findings,

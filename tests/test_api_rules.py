@@ -82,6 +82,8 @@ def test_rule_versions_and_their_difference(api) -> None:
     assert [row["number"] for row in after["results"]] == [1]
     one = client.get(f"{API}/{rule.pk}/versions/1").json()
     assert (one["content"]["rule_text"], one["published"]) == (TEXT, False)
+    assert one["statements"][0]["token"] == "<<hr/X#1>>" and one["statements"][0]["text"] in TEXT
+    assert [row["in_force"] for row in one["statements"]] == [True, True]
     diff = client.get(f"{API}/{rule.pk}/diff", {"from": 1, "to": 2}).json()["diff"]
     assert (diff["changed"], diff["confusables_added"]) == (["confusables", "text"], ["Pay/third"])
     assert diff["text"][-1] == {"kind": "added", "words": "Ask."}

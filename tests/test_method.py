@@ -4,15 +4,16 @@ import asyncio
 import json
 import re
 
-from catalog.core.tokens import NameIndex
+from catalog.core.tokens import NameIndex, clause_token
 from rules.core.rule import make_content
+from rules.core.text_clauses import text_clauses
 from synthesis.core.filters import Candidate, FilterContext, failures
 from synthesis.core.keys import compact_made_with, ground, made_from, sample_seed, tool_mark
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.plan import Group, plan_style, shuffled_pool
 from synthesis.core.queries import JudgeRequest, QueryRequest, TraceRequest
 from synthesis.core.recipe import default_recipe
-from synthesis.core.snapshot import Entry, compose
+from synthesis.core.snapshot import Entry, compose, decisive_clauses
 from synthesis.offline.writer import offline_writers
 from tests.sources import ROOT
 from tests.synthesis.test_demo_queries import DEMO, demo_rules, demo_tools
@@ -82,13 +83,20 @@ def walk() -> list[str]:
         seed=SEED,
     ).chosen
     units = NameIndex(pool, "a").units[draft.answer[0]]
+    clauses = text_clauses(content)
+    statements = [
+        {"token": clause_token(rule.domain, CODE, number), "stance": clause.stance, "tools": clause.tools}
+        for number, clause in enumerate(clauses, 1)
+    ]
     line = {"id": 1, "branch": "rule", "query": draft.query, "answer": list(draft.answer), "trace": trace}
+    spoken = decisive_clauses(line | {"domain": rule.domain, "rule": CODE}, {(rule.domain, CODE): statements})
     named = [{"name": name} for name in pool]
     (record, *_) = stage2_records(
         Snapshot(named, {}, [], [], [line], "", ""), Recipe(format="a", retrieval="r+R")
     )
     return [
         content.content_hash()[:12],
+        clauses[1].text,
         ", ".join(pool),
         f"{slot.of}, {slot.kind}, {slot.index}",
         draft.query,
@@ -97,6 +105,7 @@ def walk() -> list[str]:
         str(verdict.scores),
         key[:12],
         str([one.id for one in chosen]),
+        str(spoken),
         "".join(units),
         str(record.answer),
     ]

@@ -17,7 +17,8 @@ def tools():
 
 
 def saved(**fields):
-    return rule_save(target="A/New", confusables=["A/Old"], text=TEXT, code="NEW_OLD", **fields).version
+    given = {"target": "A/New", "confusables": ["A/Old"], "text": TEXT, "code": "NEW_OLD"}
+    return rule_save(**{**given, **fields}).version
 
 
 def test_rule_page_links_the_tools_its_text_names(client_as, tools):
@@ -33,6 +34,30 @@ def test_rule_page_shows_what_a_version_changed(client_as, tools):
     assert "<del>2024</del>" in page and "<ins>2025</ins>" in page
     old = client_as("expert").get(f"/rules/{version.rule_id}/versions/1/")
     assert old.context["version"].number == 1
+
+
+def section(client, version, number=""):
+    """The page's section on clauses, without line breaks."""
+    page = client.get(f"/rules/{version.rule_id}/{number}").content.decode()
+    return " ".join(page.partition('id="clauses"')[2].partition("</section>")[0].split())
+
+
+def test_rule_page_lists_its_clauses_with_tools_and_tokens(client_as, tools):
+    client, version = client_as("reviewer"), saved()
+    assert section(client, version).count("gets a token once published") == 2
+    saved(rule=version.rule, publish=True)
+    shown = section(client, version)
+    assert "Payslips from 2024 on are read with A/New" in shown and "No clause leads" not in shown
+    assert f'leads to</span> <a class="tool" href="/catalog/tools/{tools[1].pk}/">' in shown
+    assert "OLD#1&gt;&gt;</code></p>" in shown
+    saved(text=TEXT.replace("worker", "employee"), rule=version.rule, publish=True)
+    assert "OLD#2&gt;&gt;</code> · not in force" in section(client, version, "versions/1/")
+
+
+def test_rule_page_says_what_to_write_where_no_clause_leads_to_the_target(client_as, tools):
+    version = saved(text="A/Old is deprecated; it was read until 2024.")
+    shown = section(client_as("reviewer"), version)
+    assert "No clause leads to" in shown and "“For … use A/New.”" in shown and "away from" in shown
 
 
 def test_tool_page_fragment_names_the_rules_that_hold_it(client_as, tools):

@@ -21,7 +21,10 @@ class LedgerRow:
 
 
 def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[LedgerRow]:
-    """The ledger once the catalog holds exactly `names`: slots stay, new strings follow, the rest retire."""
+    """The ledger once the catalog holds exactly `names`: slots stay, new strings follow, the rest retire.
+
+    Families that are not of tools stay as they are.
+    """
     owners: dict[str, str] = {}
     parts: set[str] = set()
     for name in names:
@@ -31,7 +34,7 @@ def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[Ledg
             raise TraceError(message, code="token_collision", hint="Rename one of the two tools.")
         parts.update(part_token(part) for part in split_name(name))
     needed = {"flat": sorted(owners), "part": sorted(parts), "wrap": [WRAP_OPEN, WRAP_CLOSE]}
-    result: list[LedgerRow] = []
+    result = [row for row in ledger if row.family not in needed]
     for family, strings in needed.items():
         rows = sorted((row for row in ledger if row.family == family), key=lambda row: row.slot)
         wanted, known = set(strings), {row.string for row in rows}

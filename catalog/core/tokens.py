@@ -16,6 +16,7 @@ FORMATS = ("a", "b", "c")
 WRAP_OPEN, WRAP_CLOSE = "<tid>", "</tid>"
 # the ledger families whose tokens a format uses, in the order their rows are appended to a vocabulary
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
+CLAUSES = "clause"  # the ledger family of the clauses of rules, whatever the format
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -35,6 +36,11 @@ def flat_token(name: str) -> str:
 
 def part_token(part: str) -> str:
     return f"<<{part}>>"
+
+
+def clause_token(domain: str, code: str, number: int) -> str:
+    """Of a rule's clause; codes are unique within a domain only."""
+    return f"<<{domain}/{code}#{number}>>"
 
 
 def tool_units(name: str, fmt: str) -> list[str]:

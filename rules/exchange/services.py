@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from django.db import transaction
 
+from catalog.services import catalog_lock
 from rules.book import CatalogNames, current_versions, latest_versions, rule_book, rule_key, version_contents
 from rules.changes.drafts import request_create
 from rules.changes.permits import audit_request
@@ -110,6 +111,8 @@ def rules_import(
     """
     file = read_rules(read_bytes(path), str(path), MOST_RULES)
     with transaction.atomic():
+        if publish:
+            catalog_lock()  # before the rules, as in every writer of the catalog
         latest = {rule_key(version.rule): version for version in latest_versions()}
         preview = _preview(
             file, path.name, latest, latest, skip_bad_rows=skip_bad_rows, publish=publish, drafts=False

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rules.core.text_clauses import LEADING
 from synthesis.core.budgets import Budgets, within
 from trace_site.lib.files import content_hash
 
@@ -131,11 +132,35 @@ def shortfall(chosen: Iterable[Entry], rules: Iterable[str], per_rule: int) -> d
     return dict(sorted(short.items(), key=lambda item: (item[1], item[0])))
 
 
+Row = Mapping[str, Any]  # a line of a snapshot's file
+Statements = Mapping[tuple[str, str], Sequence[Row]]  # those of each rule, by domain and code
+
+
+def statements_of(rules: Iterable[Row]) -> Statements:
+    """From the lines of rules.jsonl; those of snapshots that were frozen before clauses had tokens have none."""
+    return {(rule["domain"], rule["code"]): rule.get("statements", ()) for rule in rules}
+
+
+def decisive_clauses(sample: Row, statements: Statements) -> tuple[str, ...]:
+    """The tokens of the clauses that speak in a sample: those of its rule that lead to a tool of its answer.
+
+    In the order of the text. None where no clause does, and in samples of the catalog, which no rule decides.
+    """
+    if sample["branch"] != "rule":
+        return ()
+    answer = set(sample["answer"])
+    return tuple(
+        one["token"]
+        for one in statements.get((sample["domain"], sample["rule"]), ())
+        if one["stance"] in LEADING and not answer.isdisjoint(one["tools"])
+    )
+
+
 def snapshot_hash(files: Mapping[str, Mapping[str, Any]]) -> str:
     """The dataset's identity: the digests of its five files, no times, no ids of its own."""
     return content_hash({name: files[name]["sha256"] for name in FILES})
 
 
 def catalog_hash(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """What Stage 1 depends on: tools, neighbours and tokens."""
+    """What Stage 1 depends on: tools, neighbours and the tokens of tools."""
     return content_hash({name: files[name]["sha256"] for name in CATALOG_FILES})

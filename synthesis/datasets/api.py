@@ -31,11 +31,13 @@ class DiffIn(InputSerializer):
 class SnapshotRow(Out):
     id = serializers.IntegerField(source="pk")
     hash = serializers.CharField(help_text="over the five JSON-lines files")
-    catalog_hash = serializers.CharField(help_text="over tools, neighbours and tokens")
+    catalog_hash = serializers.CharField(help_text="over tools, neighbours and the tokens of tools")
     strategy = serializers.ChoiceField(["append", "replace"])
     per_rule = serializers.IntegerField()
     params = serializers.JSONField(help_text="the options it was built with")
-    counts = serializers.JSONField(help_text="samples by branch and style, rules, tools, what was kept out")
+    counts = serializers.JSONField(
+        help_text="samples by branch and style, with and without a clause, rules, tools, what was kept out"
+    )
     created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
     created_at = serializers.DateTimeField()
 
@@ -111,6 +113,9 @@ COUNTS = {
     "styles": {"explicit": 8, "implicit": 8, "exception": 8},
     "rules_with_samples": 2,
     "rules": 3,
+    "clauses": 12,
+    "with_clause": 22,
+    "without_clause": 2,
     "tools": 40,
     "removed": 0,
     "contaminated": 1,

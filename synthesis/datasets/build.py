@@ -24,11 +24,13 @@ from catalog.models import LabelledQuery
 from catalog.queries.registry import GUARDED, teaching_firewall
 from rules.models import RuleVersion
 from synthesis.core.budgets import Budget
-from synthesis.core.snapshot import Composition, Entry, catalog_hash, compose, shortfall, snapshot_hash
+from synthesis.core.snapshot import Composition, Entry, compose, shortfall, snapshot_hash
 from synthesis.datasets.card import dataset_card, facts
 from synthesis.datasets.files import (
     Files,
     Parts,
+    catalog_of,
+    clause_counts,
     lines_of,
     sample_lines,
     write_files,
@@ -299,7 +301,7 @@ def _frozen(ctx: JobContext, folder: Path) -> Snapshot:
         ctx.check()
         chosen = [entry.id for entry in found.composition.chosen]
         files = write_files(folder, chosen, parts, ctx)
-        manifest = _manifest(ctx.params, found, files)
+        manifest = _manifest(ctx.params, found, files, clause_counts(folder))
     ctx.progress(2, STEPS, "files written")
     card = dataset_card(manifest).encode()
     files["README.md"] = write_lines(folder / "README.md", parts.kept("README.md", lines_of(card)))
@@ -366,7 +368,9 @@ def _refuse(found: SnapshotPlan, params: dict[str, Any]) -> None:
         )
 
 
-def _manifest(params: dict[str, Any], found: SnapshotPlan, files: Files) -> dict[str, Any]:
+def _manifest(
+    params: dict[str, Any], found: SnapshotPlan, files: Files, clauses: dict[str, int]
+) -> dict[str, Any]:
     chosen, removed = found.composition.chosen, found.composition.removed
     branches = Counter(entry.branch for entry in chosen)
     rules = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by("rule__domain_id", "rule__code")
@@ -374,7 +378,7 @@ def _manifest(params: dict[str, Any], found: SnapshotPlan, files: Files) -> dict
     return {
         "schema": 2,
         "hash": snapshot_hash(files),
-        "catalog_hash": catalog_hash(files),
+        "catalog_hash": catalog_of(files),
         **{name: params[name] for name in OPTIONS},
         "budgets": params.get("budgets", {}),
         "licence": params.get("licence", ""),
@@ -385,6 +389,7 @@ def _manifest(params: dict[str, Any], found: SnapshotPlan, files: Files) -> dict
             "rules_with_samples": len({entry.rule for entry in chosen if entry.rule}),
             "tools": files["tools.jsonl"]["rows"],
             "rules": files["rules.jsonl"]["rows"],
+            **clauses,
             "removed": len(removed),
             "contaminated": len(found.contaminated),
             "stale": dict(found.stale),

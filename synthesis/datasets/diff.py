@@ -115,7 +115,8 @@ def _texts(ids: set[int]) -> dict[int, dict[str, Any]]:
 def _changes(
     left: Iterable[bytes], right: Iterable[bytes], named: Callable[[dict[str, Any]], str]
 ) -> Iterator[Change]:
-    """By name; lines that are equal on both sides are no change."""
+    """By name; lines that say the same on both sides are no change. Statements are read from the text, and a snapshot
+    that was frozen before clauses had tokens has none."""
     before = dict.fromkeys(left)
     after: dict[str, bytes] = {}
     for line in right:
@@ -126,6 +127,8 @@ def _changes(
     was = {named(json.loads(line)): line for line in before}
     for name in sorted(was.keys() | after.keys()):
         old, new = (json.loads(side[name]) if name in side else None for side in (was, after))
+        if old and new and {**old, "statements": None} == {**new, "statements": None}:
+            continue
         yield Change("added" if old is None else "removed" if new is None else "changed", name, old, new)
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -18,10 +19,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from catalog.models import NeighbourList, TokenUnit, Tool
-from synthesis.core.snapshot import catalog_hash
+from rules.selectors import version_clauses
+from synthesis.core.snapshot import catalog_hash, decisive_clauses, statements_of
 from synthesis.generate.services import ACTIVE, hold_starts
 from synthesis.models import FrozenLines, Sample, Snapshot, SnapshotSample
 from synthesis.samples.inputs import CHUNK
@@ -30,11 +32,12 @@ from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import sha256_file, write_atomic
+from trace_site.lib.files import read_jsonl, sha256_file, write_atomic
 
 BATCH = 16  # parts in memory at once
 AVERAGE = 512  # a part ends after a line whose checksum is a multiple of this
 LONGEST = 4096
+NOWHERE = Path(os.devnull)
 
 
 class LinePart(NamedTuple):
@@ -133,11 +136,24 @@ def write_files(folder: Path, chosen: list[int], parts: Parts, ctx: JobContext) 
     return files
 
 
+def catalog_of(files: Files) -> str:
+    """The catalog hash of a snapshot with these files. Tokens of clauses do not count: Stage 1 outlasts rules."""
+    return catalog_hash({**files, "tokens.jsonl": write_lines(NOWHERE, jsonl(_tokens(TOOL_TOKENS)))})
+
+
 def catalog_now() -> str:
     """The catalog hash that a snapshot frozen now would carry; writes nothing. Raises TraceError `no_tokens`."""
-    found = {"tools.jsonl": _tools(), "neighbours.jsonl": _neighbours(), "tokens.jsonl": _tokens()}
-    nowhere = Path(os.devnull)
-    return catalog_hash({name: write_lines(nowhere, jsonl(rows)) for name, rows in found.items()})
+    found = {"tools.jsonl": _tools(), "neighbours.jsonl": _neighbours()}
+    return catalog_of({name: write_lines(NOWHERE, jsonl(rows)) for name, rows in found.items()})
+
+
+def clause_counts(folder: Path) -> dict[str, int]:
+    """How many clauses the rules have, and how many rule samples have one that leads to their answer, or none."""
+    statements = statements_of(row for _, row in read_jsonl(folder / "rules.jsonl"))
+    samples = (row for _, row in read_jsonl(folder / "samples.jsonl") if row["branch"] == "rule")
+    led = Counter(bool(decisive_clauses(row, statements)) for row in samples)
+    clauses = sum(map(len, statements.values()))
+    return {"clauses": clauses, "with_clause": led[True], "without_clause": led[False]}
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -197,7 +213,10 @@ def _neighbours() -> Iterator[dict[str, Any]]:
 
 
 def _rules() -> Iterator[dict[str, Any]]:
-    for version, rule in published_rules():
+    """`statements`: the clauses of the text, `clauses`: those that the expert wrote beside it."""
+    rules = published_rules()
+    read = version_clauses([version for version, _ in rules])
+    for version, rule in rules:
         yield {
             "code": rule.code,
             "version": rule.version,
@@ -206,12 +225,17 @@ def _rules() -> Iterator[dict[str, Any]]:
             "confusables": list(rule.confusables),
             "text": rule.text,
             "clauses": version.clauses,
+            "statements": [row.as_dict() for row in read[version.pk] if row.in_force],
         }
 
 
-def _tokens() -> Iterator[dict[str, Any]]:
+TOKENS = TokenUnit.objects.order_by("family", "slot")
+TOOL_TOKENS = TOKENS.exclude(family=TokenUnit.Family.CLAUSE)
+
+
+def _tokens(units: QuerySet[TokenUnit] = TOKENS) -> Iterator[dict[str, Any]]:
     keys = ("family", "slot", "string", "state")
-    rows = TokenUnit.objects.order_by("family", "slot").values_list(*keys)
+    rows = units.values_list(*keys)
     if not rows.exists():
         hint = "Import the catalog: manage.py catalog_import."
         raise TraceError("the token ledger is empty.", code="no_tokens", hint=hint)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.core.ledger import LedgerRow, assign_slots
-from catalog.core.tokens import NameIndex, split_name, tool_units
+from catalog.core.tokens import NameIndex, clause_token, split_name, tool_units
 from trace_site.lib.errors import TraceError
 
 WORD = st.text(alphabet="abAB09_-. ", min_size=1, max_size=6).filter(
@@ -47,6 +47,15 @@ def test_api_and_endpoint_of_one_name_share_a_slot() -> None:
     ledger = assign_slots([], ["Pay/Pay"])
     assert [r for r in ledger if r.family == "part"] == [LedgerRow("part", 0, "<<Pay>>")]
     assert [r.string for r in ledger if r.family == "wrap"] == ["<tid>", "</tid>"]
+
+
+def test_tokens_of_clauses_stay_as_they_are() -> None:
+    clauses = [
+        LedgerRow("clause", 0, clause_token("hr", "R", 1), "retired"),
+        LedgerRow("clause", 1, "<<hr/R#2>>"),
+    ]
+    ledger = assign_slots(clauses, ["Pay/Pay"])
+    assert [row for row in ledger if row.family == "clause"] == clauses
 
 
 def test_two_tools_with_one_flat_token_are_refused() -> None:

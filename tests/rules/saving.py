@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
+from catalog.services import catalog_lock
 from rules.book import CatalogNames, content_problems, refused_content, version_findings
 from rules.core.check import Finding, has_errors
 from rules.core.rule import make_content
@@ -46,6 +47,8 @@ def rule_save(
     Raises TraceError code `bad_rule` (extra: problems with JSON pointers); with `publish`, findings that are errors
     leave the version saved and unpublished.
     """
+    if publish:
+        catalog_lock()
     content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
     code, domain = (rule.code, rule.domain_id) if rule else (code, domain)
     names = CatalogNames(name for _, name in content.names())

@@ -4,6 +4,7 @@ from typing import Any
 
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
 from rules.models import Rule, RuleVersion
+from rules.services import clauses_publish
 from synthesis.models import Sample, SynthesisRun
 from tests.factories import make_domain, make_tool
 from tests.synthesis.texts import RULE, TOOLS, TRACE
@@ -34,21 +35,20 @@ def make_book() -> RuleVersion:
 def publish(number: int, tools: dict[str, Tool] | None = None, **fields: Any) -> RuleVersion:
     tools = tools or {tool.name: tool for tool in Tool.objects.all()}
     rule, _ = Rule.objects.get_or_create(code=RULE.code, domain=make_domain("hr"))
-    version = RuleVersion.objects.create(
-        rule=rule,
-        number=number,
-        target=tools[RULE.target],
-        confusable_ids=[tools[name].pk for name in RULE.confusables],
-        text=RULE.text,
-        clauses=[
+    said: dict[str, Any] = {
+        "target": tools[RULE.target],
+        "confusable_ids": [tools[name].pk for name in RULE.confusables],
+        "text": RULE.text,
+        "clauses": [
             {"when": c.when, "route_to": c.route_to, "exception": c.exception, "signals": list(c.signals)}
             for c in RULE.clauses
         ],
-        content_hash=f"rule-{number}",
-        **fields,
-    )
+        "content_hash": f"rule-{number}",
+    }
+    version = RuleVersion.objects.create(rule=rule, number=number, **{**said, **fields})
     rule.published = version
     rule.save()
+    clauses_publish([rule.pk])
     return version
 
 

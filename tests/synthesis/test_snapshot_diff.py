@@ -9,8 +9,8 @@ from django.db import IntegrityError, connection, transaction
 from rest_framework.test import APIClient
 
 from catalog.models import Tool
-from synthesis.datasets.diff import SnapshotPair
-from synthesis.datasets.files import snapshot_dir
+from synthesis.datasets.diff import SnapshotPair, _changes
+from synthesis.datasets.files import jsonl, snapshot_dir
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job
@@ -65,6 +65,16 @@ def test_rules_tools_options_and_totals_are_compared(pair):
     assert {row["option"] for row in pair.options()} == {"per_rule", "budgets"}
     (total,) = pair.totals()
     assert (total["before"], total["after"], total["style"]) == (2, 2, "exception")
+
+
+def test_rule_that_only_gained_clauses_is_no_change():
+    rule = {"domain": "hr", "code": "R", "text": "Use A/b"}
+    left, right = (
+        jsonl([rule, rule | {"code": "S"}]),
+        jsonl([rule | {"statements": []}, rule | {"code": "T"}]),
+    )
+    found = _changes(left, right, lambda row: row["code"])
+    assert [(change.kind, change.name) for change in found] == [("removed", "S"), ("added", "T")]
 
 
 def test_the_cards_part_for_programs_is_folded_away(pair, client_as):

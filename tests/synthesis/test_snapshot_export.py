@@ -214,6 +214,9 @@ def facts(writers, domains_named):
         "imported": 0,
         "rules_with_samples": 0,
         "rules": 0,
+        "clauses": 0,
+        "with_clause": 0,
+        "without_clause": 0,
         "tools": 1,
     }
     estimate = {"value": None, "low": None, "high": None, "n": 0, "why": "fewer than 2 units read twice"}

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from catalog.models import Tool
 from synthesis.core.snapshot import DERIVED_FILES, FILES, Entry, compose
 from synthesis.datasets.build import preview, snapshot_start
-from synthesis.datasets.files import snapshot_dir
+from synthesis.datasets.files import catalog_now, snapshot_dir
 from synthesis.models import Sample, Snapshot
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish, run_job
 from trace_site import jobs
@@ -48,6 +48,49 @@ def test_a_snapshot_is_the_folder_that_training_reads():
     tools = [row["name"] for _, row in read_jsonl(folder / "tools.jsonl")]
     assert tools == sorted(tools)
     assert manifest["rules"] == [{"domain": "hr", "code": "PAYSLIP_PERIOD", "version": 1, "hash": "rule-1"}]
+
+
+@pytest.mark.django_db
+def test_rules_carry_their_clauses_and_the_ledger_their_tokens():
+    make_book()
+    publish(2, text="Never call PayOne/GetPayslip.")
+    newest = publish(3)
+    approved(newest)
+    approved(newest, answer=["PayClassic/GetPayslip"])
+    approved(None)
+    snapshot = Snapshot.objects.get(pk=run_job(build())["id"])
+    folder = snapshot_dir(snapshot)
+    ((_, rule),) = read_jsonl(folder / "rules.jsonl")
+    assert rule["version"] == 3 and rule["statements"] == [
+        {
+            "token": "<<hr/PAYSLIP_PERIOD#1>>",
+            "text": "Payslips of 2024 or later are read with PayNova/GetPayslip",
+            "stance": "use",
+            "tools": ["PayNova/GetPayslip"],
+        },
+        {
+            "token": "<<hr/PAYSLIP_PERIOD#2>>",
+            "text": "older ones with PayOne/GetPayslip.",
+            "stance": "use",
+            "tools": ["PayOne/GetPayslip"],
+        },
+    ]
+    tokens = [row for _, row in read_jsonl(folder / "tokens.jsonl") if row["family"] == "clause"]
+    assert [(row["slot"], row["state"]) for row in tokens] == [(0, "active"), (1, "active"), (2, "retired")]
+    counts = snapshot.counts
+    assert (counts["clauses"], counts["with_clause"], counts["without_clause"]) == (2, 1, 1)
+    card = (folder / "README.md").read_text()
+    assert "1 rule samples have a clause of their rule that leads to their answer; 1 have none" in card
+
+
+@pytest.mark.django_db
+def test_changed_rule_leaves_the_catalog_hash_as_it_is():
+    approved(make_book())
+    before = Snapshot.objects.get(pk=run_job(build())["id"])
+    approved(publish(2, text="Never call PayOne/GetPayslip."))
+    after = Snapshot.objects.get(pk=run_job(build())["id"])
+    files = [one.manifest["files"]["tokens.jsonl"]["sha256"] for one in (before, after)]
+    assert files[0] != files[1] and before.catalog_hash == after.catalog_hash == catalog_now()
 
 
 @pytest.mark.django_db

@@ -69,6 +69,7 @@ def write_snapshot(
     for name, content in zip(FILES, rows, strict=True):
         write_jsonl(folder / name, content)
     files = {name: {"sha256": sha256_file(folder / name)} for name in FILES}
-    manifest = {"schema": 1, "hash": content_hash(files), "files": files}
+    digests = {"hash": content_hash(files), "catalog_hash": content_hash([tools, neighbours, tokens])}
+    manifest = {"schema": 1, **digests, "files": files}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

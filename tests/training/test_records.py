@@ -247,6 +247,45 @@ def test_token_order_follows_the_ledger_with_retired_slots_kept(folder: Path) ->
     assert load_snapshot(folder).family_strings("c")[:2] == ["<tid>", "</tid>"]
 
 
+def test_clause_tokens_follow_the_ledger_too_and_belong_to_no_format() -> None:
+    rows = [(1, "<<hr/R#2>>", "active"), (0, "<<hr/R#1>>", "retired")]
+    tokens = [{"family": "clause", "slot": at, "string": text, "state": state} for at, text, state in rows]
+    snapshot = crowd(1, tokens=tokens)
+    assert snapshot.clause_strings() == ["<<hr/R#1>>", "<<hr/R#2>>"]
+    assert [snapshot.family_strings(fmt) for fmt in "abc"] == [[], [], []]
+    with pytest.raises(TraceError, match="gaps or repeats"):
+        crowd(1, tokens=tokens[:1]).clause_strings()
+
+
+STATEMENTS = [
+    {"token": "<<hr/R#1>>", "text": "From 2024 on use A/new", "stance": "use", "tools": ["A/new"]},
+    {"token": "<<hr/R#2>>", "text": "Never call A/old", "stance": "not", "tools": ["A/old"]},
+    {
+        "token": "<<hr/R#4>>",
+        "text": "A/new and A/old read slips",
+        "stance": "tells",
+        "tools": ["A/new", "A/old"],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "tokens"),
+    [
+        ({"answer": ["A/new"]}, ("<<hr/R#1>>", "<<hr/R#4>>")),
+        ({"answer": ["A/old"]}, ("<<hr/R#4>>",)),
+        ({"answer": ["A/other"]}, ()),
+        ({"answer": ["A/new"], "domain": "finance"}, ()),
+        ({"answer": ["A/new"], "branch": "rrb", "rule": None}, ()),
+        ({"answer": ["A/new"], "branch": "imported", "rule": None}, ()),
+    ],
+)
+def test_clauses_that_lead_to_the_answer_speak_in_a_sample(changed, tokens) -> None:
+    rules = [{"domain": "hr", "code": "R", "statements": STATEMENTS}, {"domain": "finance", "code": "R"}]
+    row = sample(0, **{"branch": "rule", "rule": "R", **changed})
+    assert crowd(1, rules=rules).decisive_clauses(row) == tokens
+
+
 def test_an_unknown_tool_in_an_answer_is_refused(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path, [sample(1, answer=["No/Such"])])
     with pytest.raises(TraceError, match="No/Such"):

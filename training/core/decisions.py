@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from catalog.core.tokens import split_name
 from training.core.memorization import Catalog, in_short
 from training.core.recipe import Recipe
-from training.core.records import Snapshot, chosen_samples, decisive_clauses, statements_by_rule
+from training.core.records import Snapshot, chosen_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ def memorized(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
 
 def retrieved(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
     """Stage 2: requests to tools, with the samples of rules (`r+R`) to the clause that decides and its tools."""
-    ruled, statements = recipe.with_rules, statements_by_rule(snapshot.rules)
+    ruled = recipe.with_rules
     return [
         Decision(
             sample["query"],
             tuple(sample["answer"]),
-            decisive_clauses(sample, statements) if ruled else (),
+            snapshot.decisive_clauses(sample) if ruled else (),
             weighs=ruled,
             counts=True,
         )

@@ -9,17 +9,17 @@ import random
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from catalog.core.tokens import FAMILIES, NameIndex
-from rules.core.text_clauses import LEADING
+from catalog.core.tokens import CLAUSES, FAMILIES, NameIndex
+from synthesis.core.snapshot import Statements, decisive_clauses, statements_of
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash, read_json, read_jsonl, sha256_file
+from trace_site.lib.files import read_json, read_jsonl, sha256_file
 from training.core.recipe import Recipe
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
-CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +84,30 @@ class Snapshot:
 
     def family_strings(self, fmt: str) -> list[str]:
         """The token strings of a format in ledger order: position = offset in the vocabulary."""
-        strings: list[str] = []
-        for family in FAMILIES[fmt]:
-            rows = sorted((r for r in self.tokens if r["family"] == family), key=lambda r: r["slot"])
-            if [row["slot"] for row in rows] != list(range(len(rows))):
-                raise TraceError(
-                    f"the slots of family '{family}' have gaps or repeats.",
-                    code="bad_ledger",
-                    where="tokens.jsonl",
-                    hint="Build the snapshot again from the catalog's ledger.",
-                )
-            strings += [row["string"] for row in rows]
-        return strings
+        return [string for family in FAMILIES[fmt] for string in self._strings(family)]
 
     def clause_strings(self) -> list[str]:
-        """The tokens of clauses in ledger order, retired ones included."""
-        rows = sorted((row for row in self.tokens if row["family"] == "clause"), key=lambda row: row["slot"])
+        """The tokens of clauses in ledger order, those of retired ones too."""
+        return self._strings(CLAUSES)
+
+    def _strings(self, family: str) -> list[str]:
+        rows = sorted((r for r in self.tokens if r["family"] == family), key=lambda r: r["slot"])
+        if [row["slot"] for row in rows] != list(range(len(rows))):
+            raise TraceError(
+                f"the slots of family '{family}' have gaps or repeats.",
+                code="bad_ledger",
+                where="tokens.jsonl",
+                hint="Build the snapshot again from the catalog's ledger.",
+            )
         return [row["string"] for row in rows]
 
+    def decisive_clauses(self, sample: dict[str, Any]) -> tuple[str, ...]:
+        """The tokens of the clauses that speak in one of the samples; none: no rule decides it."""
+        return decisive_clauses(sample, self._statements)
 
-def statements_by_rule(rules: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    return {(rule["domain"], rule["code"]): rule["statements"] for rule in rules}
-
-
-def decisive_clauses(
-    sample: dict[str, Any], statements: dict[tuple[str, str], list[dict[str, Any]]]
-) -> tuple[str, ...]:
-    """The tokens of its rule's statements that lead to one of its tools; none for a sample of no rule."""
-    if sample["branch"] != "rule":
-        return ()
-    return tuple(
-        one["token"]
-        for one in statements.get((sample["domain"], sample["rule"]), ())
-        if one["stance"] in LEADING and set(one["tools"]) & set(sample["answer"])
-    )
+    @cached_property
+    def _statements(self) -> Statements:
+        return statements_of(self.rules)
 
 
 def load_snapshot(directory: Path) -> Snapshot:
@@ -147,7 +137,7 @@ def load_snapshot(directory: Path) -> Snapshot:
         tokens=rows["tokens.jsonl"],
         samples=rows["samples.jsonl"],
         hash=manifest["hash"],
-        catalog_hash=content_hash({name: digests[name] for name in CATALOG_FILES}),
+        catalog_hash=manifest["catalog_hash"],
     )
 
 

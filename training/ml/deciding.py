@@ -185,7 +185,7 @@ def spec_of(snapshot: Snapshot, recipe: Recipe) -> dict[str, Any]:
             }
             for rule in snapshot.rules
             if recipe.with_rules
-            for one in rule["statements"]
+            for one in rule.get("statements", ())
         ],
     }
 
