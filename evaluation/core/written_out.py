@@ -31,7 +31,7 @@ def written_out(
         opening = "No rule speaks to this request; the descriptions decide."
     else:
         state = "" if found.clause["trained"] else " (in force, not yet trained)"
-X
+        opening = f'{found.clause["rule"]}{state} decides: "{quoted(found.clause)}".'
     reasons = [f"Not {name}: {_reason(name, tools, of_rule, granted)}." for name in found.weighed]
     return " ".join([opening, *reasons, f"So it is {together(found.listed)}."])
 

@@ -27,7 +27,6 @@ from training.core.scripts import readable_scripts, request_words, scripts_of
 SCALE = 20.0  # of cosines: sentence-transformers'
 # what a clause's cosine is given before its tools' own, untrained; development requests of the public catalog
 MARGIN = 0.05
-NEAR = 10  # tools of which "no rule" is the likelier the nearer they lie, whatever the size of the catalog
 NEVER = -1e4  # of a logit
 LONGEST_LIST = 5  # tools
 WEIGHTS = "model.safetensors"
@@ -180,21 +179,16 @@ class Pocket(nn.Module):
         return Logits(tools, clauses.masked_fill(leads_nowhere, NEVER))
 
     def joint(self, found: Logits, board: Board, settings: Settings) -> Joint:
-        """`settings`: how much likelier the clauses together must be than the nearest tools, and how sharply that
-        decides: calibrated, because samples speak of rules more often than requests do."""
+        """`settings`: how much likelier the clauses together must be than the tools, and how sharply that decides:
+        calibrated, because samples speak of rules more often than requests do."""
         free = found.tools.log_softmax(dim=-1)
         if not found.clauses.shape[1]:
             return Joint(free, found.tools.new_zeros(*found.clauses.shape, 1), found.clauses)
-        nearest = found.tools.topk(min(NEAR, found.tools.shape[1]), dim=-1).values
-        lead = found.clauses.logsumexp(dim=-1) - nearest.logsumexp(dim=-1)
+        lead = found.clauses.logsumexp(dim=-1) - found.tools.logsumexp(dim=-1)
         speaks = settings.sharpness * (lead - settings.bar)
         shares = found.clauses.log_softmax(dim=-1) + functional.logsigmoid(speaks)[:, None]
-        padded = functional.pad(found.tools, (0, 1), value=NEVER)[:, board.leads]
-        return Joint(
-            free + functional.logsigmoid(-speaks)[:, None],
-            shares[..., None] + padded.log_softmax(dim=-1),
-            shares,
-        )
+        of_tools = functional.pad(found.tools, (0, 1), value=NEVER)[:, board.leads].log_softmax(dim=-1)
+        return Joint(free + functional.logsigmoid(-speaks)[:, None], shares[..., None] + of_tools, shares)
 
 
 def save(model: Pocket, reader: Reader, folder: Path) -> None:
