@@ -7,8 +7,10 @@ import torch
 
 from tests.training.small_bases import write_base
 from tests.training.small_snapshot import sample, write_snapshot
+from trace_site.lib.files import read_json
 from training.core.recipe import Lora, Recipe
 from training.core.records import Snapshot, load_snapshot
+from training.ml.bases.chat import Chat, load_chat
 from training.ml.bases.model import build
 from training.ml.language import IGNORE, Written
 from training.ml.trainee import Batch, Trainee, padded
@@ -27,6 +29,12 @@ def recipe_for(base: Path, **fields: Any) -> Recipe:
         "lora": Lora(rank=4, alpha=8),
     }
     return Recipe(**(usual | fields))
+
+
+def exported_chat(export: Path) -> tuple[Chat, dict[str, Any]]:
+    """Of a named base, with what its trace.json says."""
+    spec = read_json(export / "trace.json")
+    return load_chat(export, spec), spec
 
 
 def labels_of(batch: Batch[Written]) -> torch.Tensor:

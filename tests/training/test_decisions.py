@@ -55,7 +55,9 @@ def test_a_sample_of_a_rule_is_decided_by_the_clauses_that_lead_to_its_answer(sn
 
 
 @pytest.mark.parametrize("retrieval", ["n", "n>r", "r"])
-def test_without_rules_no_clause_speaks_or_stands_beside_the_tools(snapshot: Snapshot, retrieval: str) -> None:
+def test_without_rules_no_clause_speaks_or_stands_beside_the_tools(
+    snapshot: Snapshot, retrieval: str
+) -> None:
     found = retrieved(snapshot, Recipe(retrieval=retrieval, base="pocket"))
     assert len(found) == 5 and not any(one.clauses or one.weighs for one in found)
 

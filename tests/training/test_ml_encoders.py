@@ -224,7 +224,9 @@ def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_no
     kept = {path.name: sha256_file(path) for path in cache.iterdir()}
     trainee = build(recipe, after, tmp_path / "one" / "export", cache)
     assert trainee.grown == 1
-    wanted = embed(trainee.model.eval(), trainee.reader, recipe, [embedding_text("Zone/Set", "Does Zone Set")])
+    wanted = embed(
+        trainee.model.eval(), trainee.reader, recipe, [embedding_text("Zone/Set", "Does Zone Set")]
+    )
     torch.testing.assert_close(rows_of(trainee, ["Zone/Set"]), wanted)
     assert {path.name: sha256_file(path) for path in cache.iterdir()} == kept
     assert not rows_of(build(recipe, after, cache=cache), ["Zone/Set"]).allclose(wanted, atol=1e-3)
