@@ -8,7 +8,7 @@ Tools and clauses that are newer than the model are held beside its own, with un
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from evaluation.ml.rows import lettered
 from training.core.questions import QA_QUESTION, YES_NO
 from training.core.recipe import Pocket as Settings
 from training.core.recipe import Recipe
-from training.ml.bases.encoders import embed
+from training.ml.bases.encoders import embed, load_encoder
+from training.ml.bases.named import device
 from training.ml.bases.pocket import NEVER, Board, Joint, Pocket, Reader, load, together
 from training.ml.deciding import clause_rows, grown, leading
 
@@ -37,6 +38,7 @@ SPARE = 4  # ... and these tokens
 WEIGHED = 3  # look-alikes in a trace
 SPOKEN = 3  # clauses that are told with an answer, the likeliest
 EXACT = Recipe(bf16=False)  # as the engine computes
+UNTRAINED = "untrained"  # the digest of no model
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,7 +116,6 @@ class PocketExport(Catalogued):
 
 def load_pocket(folder: Path, digest: str, spec: dict[str, Any]) -> PocketExport:
     model, reader = load(folder, spec["max_prompt_tokens"])
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     spec["tools"] = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
     spec["clauses"] = [{**one, "trained": True} for one in spec["clauses"]]
     export = PocketExport(
@@ -122,11 +123,27 @@ def load_pocket(folder: Path, digest: str, spec: dict[str, Any]) -> PocketExport
         digest=digest,
         spec=spec,
         names=[tool["name"] for tool in spec["tools"]],
-        model=model.to(device),
+        model=model.to(device()),
         reader=reader,
         board=Board.of({"tools": [], "clauses": []}),
     )
-    return replace(export, board=board_of(spec, export.settings).to(device))
+    return replace(export, board=board_of(spec, export.settings).to(device()))
+
+
+def untrained_pocket() -> PocketExport:
+    """The encoder without a tool or clause of its own. Nothing about it was calibrated: what lies nearest decides."""
+    encoder, words = load_encoder(EXACT)
+    settings = Settings(bar=0.0, sharpness=1.0, untrained=0.0)
+    spec = {"format": "a", "tools": [], "clauses": [], "calibration": asdict(settings)}
+    return PocketExport(
+        folder=Path(),
+        digest=UNTRAINED,
+        spec=spec,
+        names=[],
+        model=Pocket(encoder, 0, 0).to(device()).eval(),
+        reader=Reader(words, min(EXACT.max_prompt_tokens, int(encoder.config.max_position_embeddings))),
+        board=Board.of(spec),
+    )
 
 
 def board_of(spec: Mapping[str, Any], settings: Settings) -> Board:
