@@ -1,5 +1,6 @@
 """The evaluation job: one model (and the embedding baseline) on frozen benchmarks, decoded in a child process."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json, read_jsonl, write_jsonl
+from trace_site.lib.files import read_json, read_jsonl, write_atomic, write_jsonl
 from trace_site.lib.provenance import hardware_facts
 from training.core.questions import TAUGHT
 from training.models import Model
@@ -282,9 +283,11 @@ def predict(
 
     if asked:
         arguments: list[Any] = ["predict", "--model", export, "--k", K]
-        if newer := next((work.served.newer for work in asked if work.served.newer), ()):
-            write_jsonl(path := asked[0].folder / "newer.jsonl", newer)
-            arguments += ["--newer", path]
+        served = next((work.served for work in asked if work.served.newer or work.served.moved), None)
+        if served:
+            path, held = asked[0].folder / "held.json", {"tools": served.newer, "clauses": served.clauses}
+            write_atomic(path, json.dumps(held, ensure_ascii=False))
+            arguments += ["--held", path]
         for work in asked:
             source, out = work.folder / "items.jsonl", work.folder / "predictions.jsonl"
             decode = GIVEN_DOMAIN.get(work.decode, work.decode)
