@@ -21,11 +21,11 @@ from catalog.core.tokens import NameIndex
 from catalog.core.tool import embedding_text
 from evaluation.core.confidence import BEST, FLOOR, nearness, ranking_features
 from evaluation.core.metrics import NO_TRACE
+from evaluation.core.questions import QA_QUESTION, YES_NO
 from evaluation.core.written_out import Decision, others_of, tokens_of, written_out
 from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked, Batch, Item
 from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.rows import lettered
-from training.core.questions import QA_QUESTION, YES_NO
 from training.core.recipe import Pocket as Settings
 from training.core.recipe import Recipe
 from training.ml.bases.encoders import embed, load_encoder

@@ -29,7 +29,6 @@ from trace_site.lib.child import Event, run_child
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_jsonl, write_atomic, write_jsonl
 from trace_site.lib.provenance import hardware_facts
-from training.core.questions import TAUGHT
 from training.models import Model
 from training.registry.registry import Served, current_aliases, export_dir
 from training.runs.stages import child_env
@@ -195,13 +194,6 @@ class Work:
     def ask(self, export: Path) -> None:
         """Write the items; a question about a tool the model has no token for cannot be asked."""
         spec = read_json(export / "trace.json")
-        if self.decode == Evaluation.Decode.LETTERS and spec.get("letters", "") not in ("", TAUGHT):
-            raise TraceError(
-                f"it learned letters on the tools where the {spec['letters']}, which are not those left out here.",
-                code="other_half",
-                where=str(export),
-                hint="Train its Stage 1 again with this version.",
-            )
         names = {tool["name"] for tool in spec["tools"]}
         self.asked = [row for row in self.rows if not row.get("tool") or row["tool"] in names]
         write_jsonl(self.folder / "items.jsonl", map(self.item, self.asked))

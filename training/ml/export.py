@@ -99,9 +99,6 @@ def card_facts(
             "Architecture": checks["architecture"],
             "Parameters": checks["parameters"],
             "First values of the token rows": spec["token_init"],
-            "Tools it learned letters on": f"those where the {spec['letters']}"
-            if spec["letters"]
-            else "none",
             "Seed": str(recipe.seed),
         },
         "Data": {
@@ -244,7 +241,6 @@ class _LanguageFiles:
             "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
-            "letters": self.trainee.letters,  # the tools whose lettered questions it learned: no probe counts them
             "tools": [
                 {
                     "name": tool["name"],
@@ -324,7 +320,6 @@ def trace_spec(
         "catalog_hash": snapshot.catalog_hash,
         "recipe_hash": recipe.hash(),
         "token_init": trainee.token_init,
-        "letters": "",
         "seed": recipe.seed,
         "stages": [*trainee.stages, *([stage] if facts.get("training") else [])],
     }
