@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -77,8 +77,11 @@ def children(
     return parts
 
 
-def serve(port: int, echo: Callable[[str], None]) -> None:
-    """Start everything, say where the site is, and keep it running until asked to end."""
+def serve(port: int, echo: Callable[[str], None], meanwhile: Iterator[None] | None = None) -> None:
+    """Start everything, say where the site is, and keep it running until asked to end.
+
+    `meanwhile`: what else is to be done while it runs, a little at each look after the processes.
+    """
     folder = services.home()
     with (folder / "up.lock").open("a+") as lock:
         try:
@@ -90,7 +93,7 @@ def serve(port: int, echo: Callable[[str], None]) -> None:
                 where=str(folder),
                 hint="Open it there, or set TRACE_HOME to serve another home.",
             ) from error
-        _serve_locked(folder, port, echo)
+        _serve_locked(folder, port, echo, meanwhile)
 
 
 def address_served() -> str:
@@ -100,7 +103,9 @@ def address_served() -> str:
     return str(up["url"]) if up.get("home") == str(path.parent) else ""
 
 
-def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
+def _serve_locked(
+    folder: Path, port: int, echo: Callable[[str], None], meanwhile: Iterator[None] | None
+) -> None:
     wanted, port = port, services.first_free_port(port)
     if port != wanted:
         echo(f"port {wanted} is taken; using {port}")
@@ -123,13 +128,12 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
         signal.signal(number, lambda received, _frame: ending.append(received))
     parts = children(port, engine_port, token, endpoint_port)
     try:
-        for part in parts:
-            _start(part, folder)
+        _start(parts[0], folder)  # alone it answers in a third of the time; the first look starts the others
         _wait_for_site(url, parts, ending)
         if not ending:
             echo(f"serving at {url}   (Ctrl-C stops; logs in {folder / 'logs'})")
             echo(f"programs ask at {endpoint}, or under the same path of the site")
-        _watch(parts, folder, ending, echo)
+        _watch(parts, folder, ending, echo, meanwhile)
     finally:
         echo("stopping ...")
         stop(parts)
@@ -137,7 +141,13 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[str], None]) -> None:
+def _watch(
+    parts: list[Child],
+    folder: Path,
+    ending: list[int],
+    echo: Callable[[str], None],
+    meanwhile: Iterator[None] | None = None,
+) -> None:
     checked = time.monotonic()
     while not ending:
         time.sleep(LOOK_SECONDS)
@@ -157,6 +167,8 @@ def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[
                     stop(parts)  # they know the old ports; the next look starts them again
             except TraceError as error:
                 echo(f"error: {error}")
+        if meanwhile is not None:
+            next(meanwhile, None)
 
 
 def _start(part: Child, folder: Path) -> None:
