@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ REVIVE_SECONDS = 5.0  # between two looks at the servers
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
 PR_SET_PDEATHSIG = 1
+Steps = Generator[None, None, None]  # what else is to be done, a little at each look after the processes
 
 
 @dataclass
@@ -77,11 +78,8 @@ def children(
     return parts
 
 
-def serve(port: int, echo: Callable[[str], None], meanwhile: Iterator[None] | None = None) -> None:
-    """Start everything, say where the site is, and keep it running until asked to end.
-
-    `meanwhile`: what else is to be done while it runs, a little at each look after the processes.
-    """
+def serve(port: int, echo: Callable[[str], None], meanwhile: Steps | None = None) -> None:
+    """Start everything, say where the site is, and keep it running until asked to end."""
     folder = services.home()
     with (folder / "up.lock").open("a+") as lock:
         try:
@@ -103,9 +101,7 @@ def address_served() -> str:
     return str(up["url"]) if up.get("home") == str(path.parent) else ""
 
 
-def _serve_locked(
-    folder: Path, port: int, echo: Callable[[str], None], meanwhile: Iterator[None] | None
-) -> None:
+def _serve_locked(folder: Path, port: int, echo: Callable[[str], None], meanwhile: Steps | None) -> None:
     wanted, port = port, services.first_free_port(port)
     if port != wanted:
         echo(f"port {wanted} is taken; using {port}")
@@ -135,6 +131,8 @@ def _serve_locked(
             echo(f"programs ask at {endpoint}, or under the same path of the site")
         _watch(parts, folder, ending, echo, meanwhile)
     finally:
+        if meanwhile is not None:
+            meanwhile.close()
         echo("stopping ...")
         stop(parts)
         for name in ("up.json", "engine.json"):
@@ -146,7 +144,7 @@ def _watch(
     folder: Path,
     ending: list[int],
     echo: Callable[[str], None],
-    meanwhile: Iterator[None] | None = None,
+    meanwhile: Steps | None = None,
 ) -> None:
     checked = time.monotonic()
     while not ending:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandParser, call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 
@@ -41,7 +41,7 @@ from synthesis.models import Guideline, Snapshot, SynthesisRun
 from synthesis.review.services import policy_approve
 from synthesis.team.guidelines import guideline_save
 from trace_site.commands import TraceCommand, run_inline
-from trace_site.dev.supervisor import address_served, serve
+from trace_site.dev.supervisor import Steps, address_served, serve
 from trace_site.dev.terminal import Progress
 from trace_site.jobs import Job, retry, send_wake
 from trace_site.lib.errors import TraceError, declared
@@ -99,7 +99,7 @@ class Command(TraceCommand):
                 yield step
                 self.progress.end()
 
-    def meanwhile(self) -> Iterator[None]:
+    def meanwhile(self) -> Steps:
         """The later steps, while the site is served. A failure leaves the site as it is, unless the demo ends there."""
         self.tell_logins()
         try:
@@ -107,10 +107,10 @@ class Command(TraceCommand):
         except (TraceError, DatabaseError) as error:
             if self.ends:
                 raise
-            self.progress.give_up()
             self.progress.say(f"error: {error}")
             self.progress.say("The site goes on. Start the demo again to go on with what is left.")
-        connection.close()
+        finally:
+            self.progress.give_up()
         if self.ends:
             signal.raise_signal(signal.SIGTERM)
 
