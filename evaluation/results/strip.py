@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, Value
-from django.db.models.functions import Extract, JSONObject, Now
+from django.db.models import F, JSONField, Value
+from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -24,12 +24,11 @@ WORDS = {"training": "Training run", "evaluation": "Measuring model", "gate": "G
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """A job that makes, measures or gates a model. `taken`: seconds since it started; `run`, `stages`: what it trains."""
+    """A job that makes, measures or gates a model; `run` and its `stages` are what it trains."""
 
     job: Job
-    taken: float | None
     run: int | None
-    stages: list[dict[str, Any]] | None
+    stages: list[dict[str, Any]]
 
     @property
     def title(self) -> str:
@@ -43,21 +42,27 @@ class UnderWay:
         return reverse("jobs:detail", args=[self.job.pk])
 
     @property
-    def seconds_left(self) -> float | None:
-        """A training job counts the stage it is in: the later ones take what they were expected to."""
-        left = self.job.seconds_left
-        if left is None or not self.stages:
-            return left
+    def expected(self) -> tuple[float, float, float]:
+        """Seconds that the stages before this one, this one, and those after it were expected to take when the run
+        began; a training job counts the stage it is in."""
+        seconds = [row.get("seconds") or 0.0 for row in self.stages]
         names = [STAGES[row["stage"]].lower() for row in self.stages]
         here = self.job.note.partition(":")[0]
-        later = self.stages[names.index(here) + 1 :] if here in names else []
-        return left + sum(row.get("seconds") or 0.0 for row in later)
+        at = names.index(here) if here in names else 0
+        return sum(seconds[:at]), sum(seconds[at : at + 1]), sum(seconds[at + 1 :])
 
     @property
     def percent(self) -> int:
-        """Of the time from its start to its end."""
-        left = self.seconds_left
-        return round(100 * self.taken / (self.taken + left)) if left is not None and self.taken else 0
+        before, here, after = self.expected
+        whole = before + here + after
+        return round((100 * before + self.job.percent * here) / whole) if whole else self.job.percent
+
+    @property
+    def time_left(self) -> str:
+        if self.job.seconds_left is None:
+            return ""
+        left = self.job.seconds_left + self.expected[-1]
+        return f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +87,11 @@ def strip() -> Strip:
     active = Job.objects.filter(kind__in=WORDS, state__in=UNDER_WAY).order_by("-state", "pk")
     fields = ("pk", "kind", "title", "params", "state", "done", "total", "rate", "note")
     job = JSONObject(**{name: F(name) for name in fields})
-    taken = Extract(Now() - F("started_at"), "epoch")
-    trained = {"run": "training_run", "stages": "training_run__stages"}
+    trained = {"run": "training_run", "stages": Coalesce("training_run__stages", Value([], JSONField()))}
     parts = [
         champion.values_list(Value("champion"), JSONObject(model="model_id"))[:1],
         DomainRollup.objects.values_list(Value("domains"), JSONObject(model="model_id", groups="groups")),
-        active.values_list(Value("jobs"), JSONObject(job=job, taken=taken, **trained)),
+        active.values_list(Value("jobs"), JSONObject(job=job, **trained)),
     ]
     found: dict[str, list[dict[str, Any]]] = {"champion": [], "domains": [], "jobs": []}
     for part, row in parts[0].union(*parts[1:], all=True):

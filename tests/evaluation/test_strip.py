@@ -1,10 +1,7 @@
 """The strip on every page: what answers now, how right it is, what is being made and how long that takes."""
 
-from datetime import timedelta
-
 import pytest
 from django.urls import reverse
-from django.utils import timezone
 
 from evaluation.results.strip import first_tools, strip
 from tests.factories import count_rollups, crown, make_evaluation, make_model, make_run, make_tool
@@ -18,11 +15,10 @@ STAGES = [{"stage": "stage1", "key": "1", "seconds": 60.0}, {"stage": "stage2", 
 
 @pytest.fixture
 def training():
-    """A run in the middle of its first stage, for 30 s."""
+    """A run in the middle of its first stage."""
     job = jobs.enqueue("training", {}, title="train", wake=False)
-    begun = timezone.now() - timedelta(seconds=30)
     told = {"done": 5, "total": 10, "rate": 0.5, "note": "stage 1: loss 2.0"}
-    Job.objects.filter(pk=job.pk).update(state="running", started_at=begun, **told)
+    Job.objects.filter(pk=job.pk).update(state="running", **told)
     return make_run(job=job, stages=STAGES)
 
 
@@ -68,18 +64,21 @@ def test_a_page_asks_for_the_strip_once(client_as, training, django_assert_num_q
 
 def test_time_left_is_of_the_whole_run(training):
     found = strip().first
-    assert found.seconds_left == 10 + 90  # the rest of stage 1, and stage 2 as expected
-    assert found.percent == 23  # 30 s of 130
+    assert found.time_left == "2 min"  # 10 s of stage 1, and 90 s that stage 2 is expected to take
+    assert found.percent == 20  # half of 60 s, of 150
+    Job.objects.filter(pk=training.job_id).update(note="stage 2: loss 1.0")
+    found = strip().first
+    assert (found.time_left, found.percent) == ("10 s", 70)
 
 
 def test_a_run_that_trains_is_linked_with_its_progress_and_polls(client_as, training):
     shown = page(client_as("reviewer"))
     assert f'<a href="/training/{training.pk}/">Training run {training.pk}</a>' in shown
-    assert "about 1 min 40 s left" in shown and 'hx-trigger="every 5s"' in shown
+    assert "about 2 min left" in shown and 'hx-trigger="every 5s"' in shown
 
 
 def test_what_waits_says_so(client_as, training):
-    Job.objects.filter(pk=training.job_id).update(state="queued", started_at=None)
+    Job.objects.filter(pk=training.job_id).update(state="queued")
     assert "waits for a worker" in page(client_as("admin"))
 
 
