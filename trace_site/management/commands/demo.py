@@ -165,7 +165,7 @@ class Command(TraceCommand):
             Step("freeze the dataset", 1, frozen, freeze),
             Step("order more samples, for the reviewer to decide", 1, queue_is_filled, fill_queue),
             *model_steps("the model with rules", WITH_RULES),
-            Step("promote it", 1, promoted, promote_first),
+            Step("promote the model with rules", 1, promoted, promote_first),
             *model_steps("the model without rules", WITHOUT),
         ]
 
@@ -190,15 +190,14 @@ class Command(TraceCommand):
             self.progress.say(f"  {login['role']:<16} {login['username']:<6} {password}")
 
     def tell_result(self) -> None:
-        model, seconds = models_of(WITH_RULES).earliest("pk").pk, round(time.monotonic() - self.started)
-        (before, asked), (after, _) = first_tools(None), first_tools(model)
-        page = address_served() + reverse("evaluation:before_after")
-        say = self.progress.say
-        say(f"All steps are done, after {seconds // 60} min {seconds % 60} s.")
-        say(
-            f"Model {model} answers. In {asked} test requests its first tool is right {after} times, that of plain"
+        model = models_of(WITH_RULES).earliest("pk").pk
+        (before, _), (after, asked) = first_tools(None), first_tools(model)
+        minutes, seconds = divmod(round(time.monotonic() - self.started), 60)
+        figures = f"first tool right in {after} of {asked} test requests, with plain search in {before}"
+        self.progress.say(
+            f"All steps are done, after {minutes} min {seconds} s. Model {model} answers: {figures}."
         )
-        say(f"search {before} times. What the rules changed: {page}")
+        self.progress.say(f"What the rules changed: {address_served()}{reverse('evaluation:before_after')}")
 
 
 # The steps before the site starts.
@@ -325,8 +324,8 @@ def model_steps(name: str, retrieval: str) -> list[Step]:
 
     return [
         Step(f"train {name}", 110, models.exists, train),
-        Step("evaluate it", 40, evaluated, lambda: evaluation_request(model=models.earliest("pk"))),
-        Step("ask its gate", 5, gated, lambda: gate_request(candidate=models.earliest("pk"))),
+        Step(f"evaluate {name}", 40, evaluated, lambda: evaluation_request(model=models.earliest("pk"))),
+        Step(f"ask the gate about {name}", 5, gated, lambda: gate_request(candidate=models.earliest("pk"))),
     ]
 
 
