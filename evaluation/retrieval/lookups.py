@@ -148,8 +148,7 @@ class RulesPart:
     def force(self) -> Force:
         if self._force is None:
             clauses = held_clauses()
-            name = content_hash(clauses) if clauses else ""
-            self._force = Force(name, {one["token"]: one for one in clauses})
+            self._force = Force(content_hash(clauses), {one["token"]: one for one in clauses})
         return self._force
 
     def of_clause(self, token: str | None, start: int) -> list[dict[str, Any]]:
@@ -230,7 +229,7 @@ def version_numbered(rule: int, number: int) -> RuleVersion | None:
 
 class ServingPart:
     def __init__(self) -> None:
-        self._models: dict[str, Model] = {}
+        self._models: dict[str, Model | None] = {}
         self._folders: dict[int, tuple[str, float]] = {}
         self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
@@ -239,10 +238,9 @@ class ServingPart:
     def model(self, reference: str | int) -> Model | None:
         """None: there is no champion yet. Raises TraceError `not_found`."""
         name = str(reference).strip()
-        if name == AliasMove.Alias.CHAMPION and newest(name) is None:
-            return None
         if name not in self._models:
-            self._models[name] = model_named(name)
+            none_yet = name == AliasMove.Alias.CHAMPION and newest(name) is None
+            self._models[name] = None if none_yet else model_named(name)
         return self._models[name]
 
     def folder(self, model: Model) -> str:

@@ -94,7 +94,7 @@ class Session:
 
     @property
     def held(self) -> str:
-        """The name of all that came after the models."""
+        """The name of all that came after the models. Where no rule is in force, that is held too."""
         return f"{self.newer.name}/{self.force.name}"
 
     def ask(self, path: str, questions: Answer, departure: Departure | None, patience: float = 0.0) -> Answer:
