@@ -64,6 +64,9 @@ PLAINLY: dict[str, Callable[[Any], bool]] = {
 }
 
 
+WHICH = "a model's id, an alias, or `search`: no model"
+
+
 class QueryInput(InputSerializer):
     query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
     mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
