@@ -74,8 +74,8 @@ class Run(models.Model):
 
     @property
     def trained_as(self) -> str:
-        """The retrieval mode that its weights go by: r where it says n>r and its recipe has `plain_first`."""
-        return stages.trained_as(self.retrieval, bool(self.recipe.get("plain_first")))
+        """The retrieval mode that its weights go by."""
+        return stages.trained_as(self.retrieval, self.base)
 
     @property
     def stopped_at(self) -> dict[str, str]:
@@ -189,12 +189,6 @@ class RetrainPolicy(models.Model):
     approved_samples = models.PositiveIntegerField(default=50, help_text="0: never by this")
     changed_rules = models.PositiveIntegerField(default=1, help_text="0: never by this")
     quiet_minutes = models.PositiveIntegerField(default=30)
-    continued_runs = models.PositiveSmallIntegerField(
-        default=0,
-        db_default=0,
-        help_text="pocket only: runs in a row that begin with the champion's decoder and train it for fewer steps; "
-        "0: each trains its decoder anew",
-    )
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )

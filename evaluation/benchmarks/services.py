@@ -26,7 +26,6 @@ from evaluation.core.items import (
     WITH_QUERIES,
     Item,
     build_probes,
-    counted,
     digest,
     parse,
     part_of,
@@ -38,7 +37,6 @@ from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
-from training.core.questions import TAUGHT
 from training.models import Model, Run
 from training.registry.registry import Served, refuse_removed
 
@@ -116,12 +114,6 @@ def freeze(
     """The version that holds exactly these items, and whether it was made now."""
     ready = _with_domains(items)
     data = [item.data for item in ready]
-    if not counted(data):
-        raise TraceError(
-            "every question is about a tool of the half that Stage 1 may learn letters on, so none of them counts.",
-            code="empty_benchmark",
-            hint="Add questions about other tools.",
-        )
     content = digest(kind, ready)
     versions = Benchmark.objects.select_for_update().filter(name=name).order_by("-version")
     if same := versions.filter(hash=content).first():
@@ -269,14 +261,15 @@ class Unit:
             keys = [list(key) for key in active.values_list("name", "embedding_key")]
             who = ["embedding", content_hash([settings.ENCODER, keys])]
         what = {"benchmark": self.benchmark.hash, "id": self.benchmark.pk, "decode": self.decode}
-        if self.benchmark.kind in (Benchmark.Kind.MCQ, Benchmark.Kind.QA):
-            what["left out"] = TAUGHT  # earlier evaluations counted every question
-        elif self.model:
-            what["asked"] = "as served"  # earlier evaluations told the model the domain of a request
+        if self.model:
+            # earlier evaluations told the model the domain of a request, or left questions of a probe out
+            what["asked"] = "as served"
         if self.served.without:
             what["without"] = content_hash(list(self.served.without))
         if self.served.newer:
             what["newer"] = content_hash(list(self.served.newer))
+        if self.served.moved:
+            what["clauses"] = list(self.served.moved)
         if self.model and (backend := backend_of(self.model)):
             what["backend"] = backend  # it is measured as it is served
         return content_hash({"who": who, **what})

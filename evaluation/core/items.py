@@ -3,9 +3,6 @@
 In: rows of a PRB, MCQ_ts, QA_ts, MCQ_expert or outside file. Out: `Item`s whose `data` is frozen in the benchmark: a
 query with its gold tools (none where no tool should answer), or a lettered question with its options already in their
 final order.
-
-A question about a tool of the half that Stage 1 may learn letters on (training/core/questions.py) counts for no model,
-also not for the untrained base or one that learned no letters: so every row of a table counts the same questions.
 """
 
 import random
@@ -16,18 +13,9 @@ from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any
 
+from evaluation.core.questions import YES_NO, Questions, as_asked, folded, mcq_question, qa_question
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from training.core.questions import (
-    YES_NO,
-    Questions,
-    as_asked,
-    folded,
-    mcq_question,
-    qa_question,
-    said,
-    taught,
-)
 
 PRB, MCQ, QA, EXPERT, OUTSIDE = ("prb", "mcq", "qa", "mcq_expert", "outside")
 WITH_QUERIES = (PRB, OUTSIDE)
@@ -158,11 +146,6 @@ def tier_of(item: Row) -> str:
     )
 
 
-def counted(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items of a benchmark that count for a model: requests, and questions about no tool or an untaught one."""
-    return [row for row in rows if not row.get("tool") or not taught(row["tool"])]
-
-
 def random_baseline(questions: Sequence[Row]) -> float:
     """1/N of the sum of 1/k over the questions, k = its number of options."""
     return sum(1 / len(question["choices"]) for question in questions) / len(questions)
@@ -173,13 +156,12 @@ def build_probes(
 ) -> list[dict[str, Any]]:
     """Rows of MCQ_ts or QA_ts from a catalog alone, without a language model ("built": "offline").
 
-    `tools`: {"name","description","domain"}; `neighbours`: of each, best first. Only about tools of the half that
-    Stage 1 never learns a letter for, whichever models will be asked; a sentence that is also said of a tool of the
-    taught half is never the right answer. Tools come in a seeded order, round after round, so that every domain is
-    drawn in its own proportion; a row depends on the seed and its tool, not on other rows.
+    `tools`: {"name","description","domain"}; `neighbours`: of each, best first. Tools come in a seeded order, round
+    after round, so that every domain is drawn in its own proportion; a row depends on the seed and its tool, not on
+    other rows.
     """
-    questions = Questions(tools, neighbours, said(tool for tool in tools if taught(tool["name"])))
-    names = sorted(tool["name"] for tool in tools if not taught(tool["name"]))
+    questions = Questions(tools, neighbours)
+    names = sorted(questions.tools)
     random.Random(f"{seed}:{kind}").shuffle(names)
     rows: dict[str, dict[str, Any]] = {}
     for turn in range(4):

@@ -310,12 +310,10 @@ def probe_report(
     predictions: Sequence[Row],
     questions: Sequence[Row],
     *,
-    left_out: int = 0,
     seed: int = 0,
     draws: int = DRAWS,
 ) -> dict[str, Any]:
-    """Accuracy beside chance; a question about a tool the model does not have counts as wrong and is counted.
-    `left_out`: questions of the benchmark that count for no model."""
+    """Accuracy beside chance; a question about a tool the model does not have counts as wrong and is counted."""
     right = [float(row["letter"] == question["answer"]) for row, question in pair_up(predictions, questions)]
     slices: dict[str, Any] = {}
     for (domain, _), chosen in sliced((str(question["domain"]), "") for question in questions).items():
@@ -328,7 +326,7 @@ def probe_report(
             "options": {str(count): options[count] for count in sorted(options)},
         }
     unknown = sum(not row["letter"] for row in predictions)
-    return {"slices": slices, "left_out": left_out, "unknown_tools": unknown}
+    return {"slices": slices, "unknown_tools": unknown}
 
 
 def speed(predictions: Sequence[Row]) -> dict[str, float]:

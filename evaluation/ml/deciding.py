@@ -10,7 +10,7 @@ Tools and clauses that are newer than the model are held beside its own, with un
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from math import inf
@@ -26,16 +26,16 @@ from catalog.core.tokens import NameIndex
 from catalog.core.tool import embedding_text
 from evaluation.core.confidence import BEST, FLOOR, nearness, ranking_features
 from evaluation.core.metrics import NO_TRACE
+from evaluation.core.questions import QA_QUESTION, YES_NO
 from evaluation.core.written_out import Clause, Decision, LookAlike, tokens_of, written_out
 from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked, Batch, Item
 from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.packed import pack
 from evaluation.ml.rows import fast_row, lettered
 from evaluation.ml.search import Ranking, Top
-from training.core.questions import QA_QUESTION, YES_NO
 from training.core.recipe import Pocket as Settings
 from training.core.recipe import Recipe
-from training.ml.bases.encoders import embed
+from training.ml.bases.encoders import embed, load_encoder
 from training.ml.bases.named import device
 from training.ml.bases.pocket import NEVER, Board, Joint, Pocket, Reader, Rows, load, together
 from training.ml.deciding import clause_rows, grown, leading
@@ -46,6 +46,7 @@ WEIGHED = 3  # look-alikes in a trace
 UNRULED = 2  # ... where no rule speaks
 SPOKEN = 3  # clauses that are told with an answer, the likeliest
 EXACT = Recipe(bf16=False)  # as the engine computes
+UNTRAINED = "untrained"  # the digest of no model
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,6 +148,18 @@ def load_pocket(folder: Path, digest: str, spec: Item) -> PocketExport:
     clauses = [{**one, "trained": True} for one in spec["clauses"]]
     return PocketExport(
         folder=folder, digest=digest, model=model, reader=reader, **catalog_of(spec, tools, clauses)
+    )
+
+
+def untrained_pocket() -> PocketExport:
+    """The encoder without a tool or clause of its own. Nothing about it was calibrated: what lies nearest decides."""
+    encoder, words = load_encoder(EXACT)
+    model = Pocket(encoder, 0, 0).to(device()).eval()
+    pack(model.encoder)
+    spec = {"format": "a", "calibration": asdict(Settings(bar=0.0, sharpness=1.0, untrained=0.0))}
+    reader = Reader(words, min(EXACT.max_prompt_tokens, int(encoder.config.max_position_embeddings)))
+    return PocketExport(
+        folder=Path(), digest=UNTRAINED, model=model, reader=reader, **catalog_of(spec, [], [])
     )
 
 

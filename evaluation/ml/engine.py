@@ -29,7 +29,7 @@ from evaluation.ml.asked import (
     Item,
     check_decode,
 )
-from evaluation.ml.deciding import Deciding, PocketExport, load_pocket
+from evaluation.ml.deciding import Deciding, PocketExport, load_pocket, untrained_pocket
 from evaluation.ml.export import Export, load
 from evaluation.ml.manifest import verify
 from evaluation.ml.writing import Writing
@@ -162,6 +162,12 @@ def open_engine(folder: Path, threads: int = 2) -> Any:
     from evaluation.ml.remote import open_remote  # loads what only it needs
 
     return open_remote(folder, threads) or Engine(load(folder, threads))
+
+
+def open_untrained(threads: int = 2) -> Engine:
+    """An engine that knows nothing but what it is given to hold."""
+    torch.set_num_threads(threads)
+    return Engine(untrained_pocket())
 
 
 # Predictions into a file, a batch at a time, in the engine's order. Started again, ids that already stand in the file

@@ -17,6 +17,7 @@ from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
 from evaluation.results.groups import groups_standing
+from training.core.recipe import POCKET
 from training.core.stages import trained_as
 from training.models import Model, Run
 from training.registry.registry import current_aliases
@@ -113,9 +114,9 @@ def heads(columns: list[Column]) -> list[tuple[str, int]]:
 
 
 def distinct(models: list[Model]) -> tuple[bool, list[str]]:
-    """(whether n>r is r for some of the models, the retrieval modes that are a cell of their own for one of them)"""
-    first = {bool(one.run.recipe.get("plain_first")) for one in models} or {False}
-    return any(first), [one for one in ORDER if any(trained_as(one, plain) == one for plain in first)]
+    """(whether n and n>r are r for some of the models, the retrieval modes that are a cell of their own for one)"""
+    bases = {one.run.base for one in models} or {""}
+    return POCKET in bases, [one for one in ORDER if any(trained_as(one, base) == one for base in bases)]
 
 
 def weights(model: Model) -> str:

@@ -12,7 +12,6 @@ from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage, report
 from evaluation.core.coverage import QueryGroups
-from evaluation.core.items import counted
 from evaluation.core.metrics import ALL, RANKED_DECODES, item_scores
 from evaluation.core.report import Counted
 from evaluation.coverage.selectors import Definition, groups_by
@@ -30,9 +29,9 @@ Rows = Sequence[dict[str, Any]]
 
 
 def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
-    """The items that count, as engines and metrics read them; the id is the row's."""
+    """The items as engines and metrics read them; the id is the row's."""
     rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
-    return counted([{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows])
+    return [{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows]
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class Scored:
 
 def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> Scored:
     if decode == Decode.LETTERS:
-        left_out = benchmark.count - len(rows)
-        return Scored(report.probe_report(predictions, rows, left_out=left_out, seed=SEED))
+        return Scored(report.probe_report(predictions, rows, seed=SEED))
     if benchmark.kind == Benchmark.Kind.OUTSIDE:
         return Scored(report.outside_report(predictions, rows, [None] * len(rows), seed=SEED))
     grouping = Grouping.of(definition_to_count_by(), rows)

@@ -125,10 +125,24 @@ class RetrievedTool(serializers.Serializer[Any]):
 
 
 class RetrievingModel(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
+    id = serializers.IntegerField(
+        allow_null=True, help_text="null: no model is in use, and a plain search answered"
+    )
     cell = serializers.CharField(help_text="(format, memo, retrieval)")
     base = serializers.CharField(help_text="the base model it was trained from")
-    snapshot = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True)
+
+
+class SpokenClause(serializers.Serializer[Any]):
+    token = serializers.CharField()
+    rule = serializers.CharField(help_text="code of its rule")
+    domain = serializers.CharField()
+    version = serializers.IntegerField(help_text="of the rule, as it is published")
+    text = serializers.CharField(help_text="as it stands in the rule")
+    tools = TextList(help_text="the tools that it leads to")
+    share = serializers.FloatField(help_text="probability that it speaks to the request")
+    trained = serializers.BooleanField(help_text="false: it is in force, and no training has seen it yet")
+    decided = serializers.BooleanField(help_text="whether the answer follows it")
 
 
 class CitedRule(serializers.Serializer[Any]):
@@ -178,6 +192,10 @@ class RetrieveAnswer(serializers.Serializer[Any]):
         help_text="why confidence or fits is null, and what to do about it; empty otherwise",
     )
     trace = serializers.CharField(allow_blank=True)
+    written_out = serializers.BooleanField(
+        help_text="the trace was written out from what the model decided; false where the model wrote it"
+    )
+    clauses = SpokenClause(many=True, help_text="the likeliest of the clauses in force, three at most")
     follows_trace = serializers.BooleanField(
         allow_null=True,
         help_text="whether the model's list is the tools its trace ends with, before any are withheld; "

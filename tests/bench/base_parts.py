@@ -18,7 +18,7 @@ from tests.bench.base_homes import GOLDEN, TIERS, rows_of
 from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
 from tests.bench.metatool_data import split_rows
 from trace_site.lib.files import read_json
-from training.core.questions import mcq_question, qa_question
+from evaluation.core.questions import mcq_question, qa_question
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
 RULE_REQUESTS = Path(__file__).with_name("dev_rule_requests.jsonl")
@@ -312,7 +312,7 @@ def toolsense(bench: Bench, seed: int) -> Row:
 
 
 def probes(bench: Bench, seed: int) -> Row:
-    """Lettered questions about the half of the tools that Stage 1 learns no letters on, before and after Stage 1."""
+    """Lettered questions about tools, before and after Stage 1."""
     snapshot = bench.snapshot("public")
     near = {row["name"]: row["neighbours"] for row in rows_of(snapshot / "neighbours.jsonl")}
     tools, count = rows_of(snapshot / "tools.jsonl"), 40 if bench.quick else PROBES

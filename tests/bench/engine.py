@@ -45,7 +45,7 @@ from evaluation.ml.drafts import Drafts
 from evaluation.ml.engine import Engine, open_engine
 from evaluation.ml.write import ListWriter
 from tests.bench.measure import in_turn, machine
-from training.core.questions import mcq_question
+from evaluation.core.questions import mcq_question
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
 THREADS = 2

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from evaluation.core.questions import mcq_question
 from tests.evaluation.test_engine_server import NoThread
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
-from training.core.questions import mcq_question
 
 pytestmark = pytest.mark.ml
 

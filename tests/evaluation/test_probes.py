@@ -1,9 +1,9 @@
 import pytest
 
 from evaluation.core.items import build_probes, parse, random_baseline
+from evaluation.core.questions import Questions, folded, mcq_question, qa_question
 from evaluation.core.report import probe_report
 from trace_site.lib.errors import TraceError
-from training.core.questions import Questions, folded, mcq_question, qa_question, statements, taught
 
 MCQ = {
     "id": "m1",
@@ -123,50 +123,7 @@ def test_edited_statement_changes_one_decisive_word():
     assert builder._edited("Nothing decisive here.", "PayV1/readGross") is None
 
 
-def many() -> tuple[list[dict[str, str]], dict[str, list[str]]]:
-    """Sixty tools of either half that each say one thing of their own, and one that a taught tool says too."""
-    tools = [
-        {
-            "name": f"Shop/op{n}",
-            "domain": "hr",
-            "description": f"Ships parcel number {n} to its buyer. Writes a receipt for clerk {n // 20}.",
-        }
-        for n in range(60)
-    ]
-    names = [tool["name"] for tool in tools]
-    return tools, {name: [other for other in names if other != name][:13] for name in names}
-
-
 @pytest.mark.parametrize("kind", ["mcq", "qa"])
-def test_built_probes_ask_only_about_the_half_that_is_never_taught(kind):
-    tools, near = many()
-    asked = {row["tool"] for row in build_probes(kind, tools, near, 200)}
-    assert asked == {tool["name"] for tool in tools if not taught(tool["name"])}
-
-
-def test_a_sentence_said_of_a_taught_tool_is_never_the_right_answer_of_a_built_probe():
-    tools, near = many()
-    heard = {
-        text
-        for tool in tools
-        if taught(tool["name"])
-        for text in statements(tool["description"], [tool["name"]])
-    }
-    correct = {row["correct"] for row in build_probes("mcq", tools, near, 200)}
-    yes = {
-        row["question"].partition("? ")[2]
-        for row in build_probes("qa", tools, near, 200)
-        if row["answer"] == "Yes"
-    }
-    assert correct and yes and not heard & (correct | yes)
-
-
-def test_wrong_options_may_speak_of_a_taught_tool():
-    tools, near = many()
-    wrong = {option for row in build_probes("mcq", tools, near, 200) for option in row["wrong"]}
-    assert any(
-        text in wrong
-        for tool in tools
-        if taught(tool["name"])
-        for text in statements(tool["description"], [tool["name"]])
-    )
+def test_built_probes_ask_about_every_tool(kind):
+    asked = {row["tool"] for row in build_probes(kind, TOOLS, NEAR, 200)}
+    assert asked == {tool["name"] for tool in TOOLS}

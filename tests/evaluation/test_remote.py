@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from evaluation.core.questions import mcq_question
 from tests.evaluation.test_engine import ITEMS, QUESTION, exhaustive, fast_prefix, predictions
 from trace_site.lib.errors import TraceError
-from training.core.questions import mcq_question
 
 pytestmark = pytest.mark.ml
 PAIRS = [pytest.param(fmt, True, marks=pytest.mark.long) for fmt in "ab"] + [("c", True), ("b", False)]

@@ -9,7 +9,6 @@ from django.core.management import call_command
 from catalog.models import Tool
 from evaluation.benchmarks.services import Unit, benchmark_import, evaluation_request
 from evaluation.core.report import asked_at_once
-from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.results import tasks
 from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
@@ -17,7 +16,6 @@ from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training.core.questions import TAUGHT, taught
 
 pytestmark = pytest.mark.django_db
 FAKE = "tests.evaluation.fake_engine"
@@ -52,10 +50,10 @@ def prb(tools, tmp_path):
     return benchmark_import(path=tmp_path / "prb.jsonl", kind="prb", name="prb")[0]
 
 
-def model_with(tools, tmp_path, retrieval="r+R", letters=""):
+def model_with(tools, tmp_path, retrieval="r+R"):
     folder = tmp_path / "export"
     folder.mkdir(exist_ok=True)
-    spec = {"tools": [{"name": tool.name} for tool in tools], "letters": letters}
+    spec = {"tools": [{"name": tool.name} for tool in tools]}
     (folder / "trace.json").write_text(json.dumps(spec))
     run = make_run(retrieval=retrieval)
     key = f"models/{run.key}"
@@ -179,30 +177,6 @@ def test_question_about_a_tool_the_model_lacks_counts_as_wrong(tools, tmp_path):
     found = Evaluation.objects.get(decode="letters").metrics
     assert found["slices"]["all"]["accuracy"]["mean"] == 0.5 and found["unknown_tools"] == 1
     assert found["slices"]["all"]["random"] == 0.5
-
-
-@pytest.mark.parametrize("letters", [TAUGHT, ""], ids=["learned letters", "learned none"])
-def test_question_about_a_tool_of_the_taught_half_counts_for_no_model(tools, tmp_path, letters):
-    assert [taught(tool.name) for tool in tools] == [True, False, True, False]
-    benchmark = questions(tmp_path, *tools)
-    model = model_with(tools, tmp_path, letters=letters)
-    evaluate(model, benchmark=benchmark)
-    found = Evaluation.objects.get(decode="letters")
-    assert (found.metrics["slices"]["all"]["n"], found.metrics["left_out"]) == (2, 2)
-    assert set(found.predictions.values_list("item__data__tool", flat=True)) == {tools[1].name, tools[3].name}
-    assert "  2 of 4 questions are about tools that Stage 1 may learn" in "\n".join(evaluation_lines(found))
-
-
-def test_benchmark_of_questions_that_do_not_count_is_refused(tools, tmp_path):
-    with pytest.raises(TraceError, match="none of them counts"):
-        questions(tmp_path, tools[0], tools[2])
-
-
-def test_model_that_learned_letters_on_other_tools_is_not_asked(tools, tmp_path):
-    model = model_with(tools, tmp_path, letters="name is short")
-    job = jobs.run(evaluation_request(model=model, benchmark=questions(tmp_path, *tools)).pk)
-    assert job.state == "failed" and "learned letters on the tools where the name is short" in job.error
-    assert not Prediction.objects.exists()
 
 
 def test_interrupted_decoding_goes_on_and_stores_every_answer_once(tools, prb, tmp_path, monkeypatch):

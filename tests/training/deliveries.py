@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from catalog.core.tokens import FAMILIES, tool_units
+from catalog.core.tokens import tool_units
 from catalog.models import TokenUnit
 from synthesis.models import Snapshot
 from tests.training.small_snapshot import write_snapshot
@@ -17,6 +17,7 @@ from training.core.records import load_snapshot
 from training.core.rundir import RunDir, publish_dir
 
 FIRST = 100  # id of the first tool token
+BASE = "org/base-1B"
 
 
 def small_snapshot() -> Snapshot:
@@ -39,18 +40,10 @@ def small_snapshot() -> Snapshot:
 
 def deliver(folder: Path, snapshot: Snapshot, stage: str, init: Path | None = None, **cell: Any) -> Path:
     """The run directory of one finished stage; cell: fields of the recipe."""
-    recipe = Recipe(**{"format": "a", "retrieval": "r", **cell})
-    if stage == "plain":
-        recipe = recipe.with_cell(retrieval="n+R" if recipe.retrieval == "r+R" else "n")
+    recipe = Recipe(**{"format": "a", "retrieval": "n" if stage == "plain" else "r", "base": BASE, **cell})
     retrieval = "none" if stage == "stage1" else recipe.retrieval
     rows = load_snapshot(settings.TRACE_HOME / "small-snapshot")
-    ledger = [
-        row["string"]
-        for family in FAMILIES[recipe.format]
-        for row in sorted(rows.tokens, key=lambda row: row["slot"])
-        if row["family"] == family
-    ]
-    ids = {string: FIRST + place for place, string in enumerate(ledger)}
+    ids = {string: FIRST + place for place, string in enumerate(rows.family_strings(recipe.format))}
     tools = [
         {"name": t["name"], "ids": [ids[unit] for unit in tool_units(t["name"], recipe.format)]}
         for t in rows.tools

@@ -9,9 +9,10 @@ import pytest
 from tests.training.small_snapshot import write_snapshot
 from trace_site.lib.files import read_jsonl
 from training.core import estimate as sums
+from training.core.decisions import memorized, retrieved
 from training.core.estimate import E4B, base_of, base_of_config
 from training.core.memorization import stage1_records
-from training.core.recipe import Pocket, Recipe, Stage, load
+from training.core.recipe import POCKET, Pocket, Recipe, Stage, load
 from training.core.records import load_snapshot, stage2_records
 
 LENGTHS = sums.Lengths(
@@ -23,32 +24,59 @@ LENGTHS = sums.Lengths(
     query={"rrb": 80.0, "rule": 90.0},
     trace={"rrb": 600.0, "rule": 500.0},
 )
-PAPER = load(Path(__file__).parents[2] / "training" / "recipes" / "paper.yaml")
+RECIPES = Path(__file__).parents[2] / "training" / "recipes"
+PAPER = load(RECIPES / "paper.yaml")
+BASE = "org/model-1B"
+
+
+DEMO = sums.Lengths(
+    tools=215,
+    description=142.3,
+    look_alikes=13,
+    families={"flat": 215, "clause": 130},
+    samples={"rrb": 189, "rule": 312},
+    query={"rrb": 134.0, "rule": 134.0},
+    trace={"rrb": 600.0, "rule": 500.0},
+)
 
 
 def cell(**fields: object) -> Recipe:
     return replace(Recipe(), **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("base", [POCKET, "some/base"])
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
 @pytest.mark.parametrize("retrieval", ["n", "r", "r+R"])
-def test_records_are_counted_as_the_trainer_makes_them(tmp_path: Path, fmt: str, retrieval: str) -> None:
+def test_records_are_counted_as_the_trainer_makes_them(
+    tmp_path: Path, fmt: str, retrieval: str, base: str
+) -> None:
     folder = write_snapshot(tmp_path / "s")
     rows = {name: [row for _, row in read_jsonl(folder / f"{name}.jsonl")] for name in ("tools", "samples")}
     counts = {"tools": len(rows["tools"]), "rrb": 5, "rule": 5}
     families = {"flat": 6, "part": 8, "wrap": 2}
     lengths = sums.lengths_of(rows["tools"], rows["samples"], counts=counts, families=families, look_alikes=4)
-    recipe = cell(format=fmt, retrieval=retrieval)
+    recipe = cell(format=fmt, retrieval=retrieval, base=base)
     snapshot = load_snapshot(folder)
-    found = {one.stage: one.records for one in sums.amounts(recipe, lengths)}
-    second = "plain" if retrieval == "n" else "stage2"
-    assert found["stage1"] == len(list(stage1_records(snapshot, recipe)))
-    assert found[second] == len(list(stage2_records(snapshot, recipe)))
+    first, second = (one.records for one in sums.amounts(recipe, lengths))
+    kinds = (memorized, retrieved) if base == POCKET else (stage1_records, stage2_records)
+    assert [first, second] == [len(made(snapshot, recipe)) for made in kinds]
+
+
+def test_an_estimate_of_the_demo_is_what_its_training_took() -> None:
+    """Snapshot 31f2962af019, seed 0: 90 steps, 128,355 tokens, 22,699,783 numbers, 1.5 GB, 75 s of two idle cores."""
+    recipe = replace(load(RECIPES / "pocket.yaml"), format="a", memo="none", retrieval="r+R")
+    (stage,), size = sums.amounts(recipe, DEMO), sums.size_of(recipe, DEMO)
+    assert size is not None and size.parameters == pytest.approx(22_699_783, rel=0.001)
+    assert (stage.records, stage.steps) == (501, 90)
+    assert stage.tokens * stage.epochs == pytest.approx(128_355, rel=0.03)
+    assert peak(recipe, size, [stage], gpu=False) == pytest.approx(1.455 * 2**30, rel=0.3)
+    rate = 2 * sums.CPU_FLOPS / sums.flops_a_token(recipe, size)
+    assert sums.stage_seconds(stage, rate) + sums.START == pytest.approx(75, rel=0.1)
 
 
 def test_every_cell_lists_the_stages_that_train() -> None:
     names = {
-        (memo, way): [one.stage for one in sums.amounts(cell(memo=memo, retrieval=way), LENGTHS)]
+        (memo, way): [one.stage for one in sums.amounts(cell(memo=memo, retrieval=way, base=BASE), LENGTHS)]
         for memo in ("m", "none")
         for way in ("none", "n", "n>r")
     }
@@ -59,10 +87,10 @@ def test_every_cell_lists_the_stages_that_train() -> None:
 def test_a_stages_steps_are_those_the_trainer_takes() -> None:
     (free,) = sums.amounts(cell(retrieval="none", stage1=Stage(batch_size=8, epochs=2)), LENGTHS)
     (capped,) = sums.amounts(
-        cell(retrieval="none", stage1=Stage(batch_size=8, epochs=2, max_steps=63)), LENGTHS
+        cell(retrieval="none", stage1=Stage(batch_size=8, epochs=2, max_steps=50)), LENGTHS
     )
-    assert (free.records, free.steps, free.epochs) == (500, 126, 2.0)
-    assert (capped.records, capped.steps, capped.epochs) == (500, 63, 1.0)
+    assert (free.records, free.steps, free.epochs) == (400, 100, 2.0)
+    assert (capped.records, capped.steps, capped.epochs) == (400, 50, 1.0)
     assert sums.stage_seconds(capped, 100.0) == sums.stage_seconds(free, 100.0) / 2
 
 
@@ -73,24 +101,22 @@ def test_a_time_limit_bounds_a_stage_and_epochs_lengthen_it() -> None:
 
 
 def test_pocket_is_weighed_with_its_encoder_whose_words_do_not_train() -> None:
-    recipe = cell(format="a", pocket=Pocket(vocab=1000, layers=2, intermediate=128))
-    size = sums.size_of(recipe, LENGTHS)
-    own = 2 * (4 * 384**2 + 3 * 384 * 128) + 1100 * 384
-    assert size is not None and (size.hidden, size.layers) == (384, 8)
-    assert size.parameters - own == pytest.approx(22.7e6, rel=0.02)
+    size = sums.size_of(cell(format="a"), LENGTHS)
+    assert size is not None and (size.hidden, size.layers) == (384, 6)
+    assert size.parameters - 100 * 384 == pytest.approx(22.7e6, rel=0.02)
     assert size.parameters - size.trained == pytest.approx(11.7e6, rel=0.01)
 
 
 def test_pocket_is_weighed_by_the_configuration_of_its_encoders_folder(tmp_path: Path) -> None:
     config = {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 100, "vocab_size": 500}
-    recipe = cell(format="a", pocket=Pocket(encoder=str(tmp_path), vocab=1000, layers=1, intermediate=128))
+    recipe = cell(format="a", pocket=Pocket(encoder=str(tmp_path)))
     size = sums.size_of(recipe, LENGTHS)
     assert size is not None and size.hidden == 384  # there is none yet
     (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 128}))
     size = sums.size_of(recipe, LENGTHS)
-    assert size is not None and (size.hidden, size.layers) == (64, 4)
-    body = 3 * (4 * 64**2 + 2 * 64 * 100) + 128 * 64
-    assert size.trained == body + 4 * 64**2 + 3 * 64 * 128 + 1100 * 64
+    assert size is not None and (size.hidden, size.layers) == (64, 3)
+    assert size.active == 3 * (4 * 64**2 + 2 * 64 * 100) + 128 * 64
+    assert size.trained == size.active + 100 * 64
     assert size.parameters == size.trained + 500 * 64
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": None}))
     size = sums.size_of(recipe, LENGTHS)

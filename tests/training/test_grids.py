@@ -18,7 +18,7 @@ from training.models import Grid, GridCell, Model, Run, TrainedStage
 from training.runs import stages
 
 pytestmark = pytest.mark.django_db
-SMALL = {"formats": ["a"], "memos": ["none", "m"], "retrievals": ["n", "r"]}
+SMALL = {"formats": ["a"], "memos": ["none", "m"], "retrievals": ["n", "r"], "base": "some/base"}
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_grid_queues_a_run_per_cell_in_training_order():
     assert [run.job_id for run in cells] == sorted(run.job_id for run in cells)
     assert {run.why for run in cells} == {"grid"}
     said = AuditEntry.objects.get(action="grid.created").detail
-    assert (said["cells"], said["train"], said["stages"]) == (4, 5, 8)
+    assert (said["cells"], said["train"], said["stages"]) == (4, 5, 6)
 
 
 def test_equal_plan_is_the_same_grid_and_goes_on_where_it_ended():
@@ -64,14 +64,10 @@ def test_cells_of_two_grids_are_the_same_runs():
     assert len(shared) == 4 and Run.objects.count() == 8 and Grid.objects.count() == 2
 
 
-def test_r_and_plain_then_r_are_one_cell_where_the_plain_pass_comes_first_anyway():
-    snapshot = make_snapshot()
-    both = {"retrievals": ["n>r", "r"], "memos": ["m"]}
-    assert [cell.run.retrieval for cell in create(plan_on(snapshot, **both)).cells.all()] == ["r"]
-    apart = plan_on(snapshot, **both, recipe={"plain_first": False})
-    assert create(apart).cells.count() == 2
-    alone = create(plan_on(snapshot, **both | {"retrievals": ["n>r"]}))  # who asks for it by name gets it
-    assert [cell.run.retrieval for cell in alone.cells.all()] == ["n>r"]
+@pytest.mark.parametrize("retrievals", [["n", "n>r", "r"], ["n>r", "n"], ["n"]], ids=str)
+def test_of_a_pocket_model_n_and_r_are_one_cell_called_r(retrievals):
+    grid = create(plan_on(make_snapshot(), retrievals=retrievals, memos=["m"], base="pocket"))
+    assert [cell.run.retrieval for cell in grid.cells.all()] == ["r"]
 
 
 def test_two_names_of_one_snapshot_are_one_cell_each():
@@ -92,9 +88,9 @@ def test_forecast_tells_what_is_kept_and_starts_nothing():
     found = grids_services.grid_forecast(plan_on(snapshot, retrievals=["n", "r+R"]))
     assert [one.states for one in found] == [
         ("kept",),
-        ("train", "train"),
+        ("train",),
         ("kept", "kept"),
-        ("kept", "train", "train"),
+        ("kept", "train"),
     ]
     assert Run.objects.count() == before
 
@@ -103,7 +99,7 @@ def test_recipe_of_a_plan_goes_over_the_defaults_of_its_base():
     snapshot = make_snapshot()
     grid = create(plan_on(snapshot, recipe={"stage2": {"lr": 0.002}}, formats=["a"], memos=["m"]))
     run = grid.cells.first().run
-    default = stages.default_recipe("pocket")
+    default = stages.default_recipe("some/base")
     assert run.recipe["stage2"]["lr"] == 0.002 and run.recipe["stage1"]["lr"] == default.stage1.lr
     with pytest.raises(TraceError, match=r"stage2\.rate"):
         grids_services.grid_start(plan=plan_on(snapshot, recipe={"stage2": {"rate": 1}}))
@@ -167,14 +163,14 @@ def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
     assert counts["append(0)"]["rule"] == 0 and counts["append(0)"]["rrb"] == 3
     assert counts["append(2)"]["rule"] == 2 and "replace(0)" not in counts, "it equals append(0)"
     grid = Grid.objects.get()
-    assert grid.cells.count() == 8
+    assert grid.cells.count() == 6
     runs = {(cell.run.snapshot.per_rule, cell.run.retrieval): cell.run for cell in grid.cells.all()}
-    for retrieval in ("none", "n", "r"):
+    for retrieval in ("none", "r"):
         assert runs[0, retrieval].stages == runs[2, retrieval].stages
     assert runs[0, "r+R"].stages[1] != runs[2, "r+R"].stages[1]
     for job in Job.objects.filter(kind="training").order_by("pk"):
         assert jobs.run(job.pk).state == "done"
-    assert TrainedStage.objects.count() == 7 == sum(states.count("train") for states in expected)
+    assert TrainedStage.objects.count() == 4 == sum(states.count("train") for states in expected)
 
 
 def test_snapshot_that_cannot_be_built_ends_the_grid_and_a_retry_builds_it_again(builds):
@@ -200,11 +196,11 @@ def test_resume_queues_only_what_ended_badly():
 def test_command_shows_a_plan_before_anything_starts(capsys, tmp_path):
     snapshot = make_snapshot()
     path = tmp_path / "plan.yaml"
-    path.write_text(f"snapshots: [{snapshot.pk}]\nformats: [a]\nmemos: [m]\nbase: pocket\n")
+    path.write_text(f"snapshots: [{snapshot.pk}]\nformats: [a]\nmemos: [m]\nbase: some/base\n")
     call_command("training_grid", str(path), "--retrievals", "n,r", "--dry-run", "--json")
     *lines, last = capsys.readouterr().out.strip().splitlines()
     said = json.loads(last)
-    assert (said["cells"], said["stages"], said["train"], said["shared"]) == (2, 5, 3, 2)
+    assert (said["cells"], said["stages"], said["train"], said["shared"]) == (2, 4, 3, 1)
     assert lines[0] == f"(a, m, n) on snapshot {snapshot.pk}: stage1 train, plain train"
     assert not Run.objects.exists() and not Job.objects.exists()
 
@@ -219,7 +215,16 @@ def test_plan_file_that_names_no_base_gets_the_configured_one(capsys, tmp_path, 
 
 
 def test_command_trains_every_cell_and_goes_on_with_what_failed(capsys, monkeypatch):
-    options = ["--snapshot", str(make_snapshot().pk), "--formats", "a", "--memos", "m", "--retrievals", "n,r"]
+    options = [
+        "--snapshot",
+        str(make_snapshot().pk),
+        "--formats",
+        "a",
+        "--memos",
+        "m",
+        "--retrievals",
+        "r,r+R",
+    ]
     monkeypatch.setenv("FAKE_TRAINER", json.dumps({"error_at": 2}))
     with pytest.raises(CommandError, match="2 of 2 cells did not end well"):
         call_command("training_grid", *options, "--train")
@@ -248,7 +253,9 @@ def test_command_names_what_is_wrong(options, error):
 
 def test_run_made_by_hand_becomes_a_cell_of_the_grid(django_assert_max_num_queries):
     snapshot = make_snapshot()
-    by_hand = grids_services.run_create(snapshot=snapshot, base="pocket", format="a", memo="m", retrieval="n")
+    by_hand = grids_services.run_create(
+        snapshot=snapshot, base="some/base", format="a", memo="m", retrieval="n"
+    )
     make_run(snapshot=snapshot)
     grid = create(plan_on(snapshot))
     assert by_hand.pk in grid.cells.values_list("run", flat=True)

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import TokenUnit
-from tests.training.deliveries import chain, changed, deliver, resealed, small_snapshot
+from tests.training.deliveries import BASE, chain, changed, deliver, resealed, small_snapshot
 from trace_site import jobs
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
@@ -37,7 +37,7 @@ def snapshot(home):
 def create(snapshot, **cell):
     from training.core.recipe import Recipe
 
-    fields = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r", **cell}
+    fields = {"base": BASE, "format": "a", "memo": "m", "retrieval": "r", **cell}
     return run_create(snapshot=snapshot, recipe=Recipe(), **fields)
 
 
@@ -90,18 +90,6 @@ def test_plain_pass_and_untrained_base_come_in_as_their_cells(snapshot, tmp_path
     base = adopt(deliver(tmp_path / "base-only", snapshot, "stage1", memo="none", retrieval="none"))
     assert Run.objects.get(pk=plain["run"]).cell == "(a, none, n)"
     assert Run.objects.get(pk=base["run"]).cell == "(a, none, none)" and Model.objects.count() == 2
-
-
-def test_plain_pass_before_r_and_rules_comes_in_with_what_was_trained_on_it_and_not_alone(snapshot, tmp_path):
-    cell = {"memo": "none", "retrieval": "r+R", "plain_first": True}
-    plain = deliver(tmp_path / "mine" / "plain", snapshot, "plain", **cell)
-    with pytest.raises(TraceError, match=r"first pass of r\+R"):
-        adopt(tmp_path / "mine")
-    assert not Run.objects.exists()
-    deliver(tmp_path / "mine" / "stage2", snapshot, "stage2", plain, **cell)
-    adopt(tmp_path / "mine")
-    run = Run.objects.get()
-    assert (run.cell, [one["stage"] for one in run.stages]) == ("(a, none, r+R)", ["plain", "stage2"])
 
 
 def test_cancelled_run_of_the_same_cell_is_completed_by_the_adopted_one(snapshot, tmp_path):

@@ -19,9 +19,7 @@ from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
 from trace_site.worker import Worker
-from training.core.retraining import CONTINUED, may_continue
-from training.models import Retraining, Run, TrainedStage
-from training.registry.registry import promote
+from training.models import Retraining, Run
 from training.retraining import services
 from training.retraining.selectors import standing
 from training.runs import stages
@@ -314,78 +312,6 @@ def test_policy_that_trained_nothing_yet_is_measured_against_what_a_person_train
     assert services.sweep() == 0
     approved(rule)
     assert standing(other).facts.approved == 1
-
-
-# A decoder that goes on from the champion's.
-
-
-def champion_of(row, rule):
-    approved(rule)
-    made = retrained(row).run.model
-    promote(model=made, actor=None, confirmed=True)
-    return made
-
-
-def next_run(rule):
-    """The run of the next retraining, with one sample more."""
-    jobs.Job.objects.filter(kind="evaluation").update(state="done")
-    for _ in range(2):
-        approved(rule)
-    assert services.sweep() == 1
-    finish()
-    return Retraining.objects.first().run
-
-
-def test_run_begins_with_the_champions_decoder_and_trains_it_for_fewer_steps(rule, monkeypatch):
-    monkeypatch.setattr(services, "may_continue", lambda *_: True)
-    row = policy(continued_runs=2, changed_rules=0, approved_samples=1)
-    champion = champion_of(row, rule)
-    run = next_run(rule)
-    (key,) = [one["key"] for one in champion.run.stages if one["stage"] == "stage2"]
-    assert run.recipe["decoder_from"] == key and services.decoder_depth(run) == 1
-    whole = stages.default_recipe("pocket").stage2
-    assert run.recipe["stage2"]["min_steps"] == round(CONTINUED * whole.min_steps)
-    assert run.recipe["stage2"]["epochs"] == CONTINUED * whole.epochs
-    assert run.recipe["plain"]["min_steps"] == stages.default_recipe("pocket").plain.min_steps
-
-
-@pytest.mark.parametrize(
-    ("depth", "known", "samples", "may"),
-    [(0, 80, 100, True), (0, 79, 100, False), (3, 100, 100, True), (4, 100, 100, False)],
-)
-def test_decoder_is_trained_anew_after_so_many_runs_or_where_much_is_new(depth, known, samples, may):
-    assert may_continue(depth, 4, known, samples) is may
-
-
-@pytest.mark.parametrize("missing", ["champion", "stage", "cell", "policy"])
-def test_without_a_decoder_to_go_on_from_the_whole_recipe_is_trained(rule, monkeypatch, missing):
-    monkeypatch.setattr(services, "may_continue", lambda *_: True)
-    row = policy(continued_runs=0 if missing == "policy" else 2, changed_rules=0, approved_samples=1)
-    champion_of(row, rule)
-    if missing == "champion":
-        monkeypatch.setattr(services, "current_aliases", dict)
-    if missing == "stage":
-        TrainedStage.objects.update(removed_at="2026-01-01T00:00Z")
-    if missing == "cell":
-        Run.objects.update(format="b")
-    assert not next_run(rule).recipe["decoder_from"]
-
-
-def test_run_whose_decoder_is_not_kept_any_more_says_so(rule, monkeypatch):
-    monkeypatch.setattr(services, "may_continue", lambda *_: True)
-    row = policy(continued_runs=2, changed_rules=0, approved_samples=1)
-    champion_of(row, rule)
-    run = next_run(rule)
-    TrainedStage.objects.update(removed_at="2026-01-01T00:00Z")
-    finish()
-    run.job.refresh_from_db()
-    assert run.job.state == "failed" and "whose decoder it begins with, is not kept" in run.job.error
-
-
-def test_only_a_pocket_cell_with_traces_may_go_on():
-    for fields in ({"base": "some/base"}, {"retrieval": "n"}):
-        with pytest.raises(TraceError, match="goes on from an earlier decoder"):
-            policy(continued_runs=1, **fields)
 
 
 def test_dry_run_says_what_keeps_each_policy(rule, capsys):

@@ -62,7 +62,14 @@ def test_thread_count_is_no_part_of_a_runs_key(settings):
 
 
 def test_every_cell_of_the_grid_can_be_queued():
-    assert create(memo="mr", retrieval="n>r").cell == "(a, mr, n>r)"
+    assert create(memo="mr", retrieval="n>r", base="some/base").cell == "(a, mr, n>r)"
+
+
+@pytest.mark.parametrize("retrieval", ["n", "n>r", "r"])
+def test_of_a_pocket_model_n_and_r_are_one_run_called_r(retrieval):
+    snapshot = make_snapshot()
+    assert create(snapshot=snapshot, retrieval=retrieval) == create(snapshot=snapshot, retrieval="r")
+    assert Run.objects.get().cell == "(a, m, r)"
 
 
 def test_recipe_with_an_unknown_field_is_refused_by_name():
@@ -76,11 +83,11 @@ def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
     assert job.state == "done", job.error
     model = Model.objects.get(run=run)
     trace = json.loads((export_dir(model) / "trace.json").read_text())
-    plain = stage_folder(run.stages[1]["key"])
-    assert trace["stage"] == "stage2" and trace["init"] == str(plain / "export")
+    first = stage_folder(run.stages[0]["key"])
+    assert trace["stage"] == "stage2" and trace["init"] == str(first / "export")
     assert model.parameters == 12 and model.bytes > 48
     losses = RunMetric.objects.filter(run=run).values_list("stage", "step", "data__loss")
-    assert len(losses) == 12 and ("stage2", 4, 0.0) in losses
+    assert len(losses) == 8 and ("stage2", 4, 0.0) in losses
     follow_up = jobs.Job.objects.get(kind="evaluation")
     assert follow_up.params == {"model": model.pk} and job.result["evaluation_job"] == follow_up.pk
     run.refresh_from_db()
@@ -98,7 +105,7 @@ def test_stage_1_of_an_equal_catalog_is_not_trained_again():
     assert TrainedStage.objects.filter(stage="stage1").count() == 1 and second.summary["stage1"] == {
         "reused_from_run": first.pk
     }
-    assert set(second.metrics.values_list("stage", flat=True)) == {"plain", "stage2"}
+    assert set(second.metrics.values_list("stage", flat=True)) == {"stage2"}
 
 
 def test_memo_without_retrieval_makes_the_stage_1_model_itself():

@@ -7,42 +7,36 @@ from typing import Any
 
 import pytest
 
-from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
-from training.core.recipe import RETRIEVALS, Pocket, Recipe, Stage, from_dict
+from training.core.recipe import MEMOS, POCKET, RETRIEVALS, Pocket, Recipe, Stage, from_dict
 from training.core.stages import steps, trained_as
 from training.runs.services import run_key
 
 ALL = {"stage1", "plain", "stage2"}
 LATER = {"plain", "stage2"}
-# field -> the stages whose weights it changes, in a recipe with all three stages; a new field must be entered here
+# field -> the stages whose weights it changes, in a recipe of a named base with all three stages; a new field must be
+# entered here
 CHANGES: dict[str, set[str]] = {
     **dict.fromkeys(
         ("format", "base", "seed", "bf16", "max_seq_len", "max_prompt_tokens", "embeddings"), ALL
     ),
-    **dict.fromkeys(("token_init", "memo", "mcts_negatives", "letters", "stage1"), ALL),
-    **dict.fromkeys(("pocket",), ALL),
+    **dict.fromkeys(("token_init", "memo", "mcts_negatives", "lora", "stage1"), ALL),
     "plain": LATER,
     "stage2": {"stage2"},
     "max_new_tokens": LATER,  # part of what the stage exports
     "empty_thinking_share": {"stage2"},
     "replay": LATER,
-    "decoder_from": {"stage2"},
     **dict.fromkeys(
-        ("threads", "checkpoint_seconds", "activation_checkpointing", "lora", "retrieval", "plain_first"),
-        set(),
+        ("threads", "checkpoint_seconds", "activation_checkpointing", "pocket", "retrieval"), set()
     ),
 }
 OTHER: dict[str, Any] = {
     "format": "a",
     "memo": "mr",
-    "base": "some/base",
+    "base": "other/base",
     "embeddings": "new_rows",
     "token_init": "opaque",
     "pocket.encoder": "some/encoder",
-    "pocket.heads": 2,
     "retrieval": "n",
-    "decoder_from": "k" * 64,
     "stage1.betas": (0.8, 0.99),
     "plain.betas": (0.8, 0.99),
     "stage2.betas": (0.8, 0.99),
@@ -50,7 +44,7 @@ OTHER: dict[str, Any] = {
     "plain.micro_batch": 2,
     "stage2.micro_batch": 2,
 }
-WHOLE = Recipe(retrieval="n>r", memo="m")
+WHOLE = Recipe(retrieval="n>r", memo="m", base="some/base")
 
 
 def keys(
@@ -95,6 +89,14 @@ def test_field_changes_the_keys_of_the_stages_whose_weights_it_changes_and_no_ot
     assert same_run == (name in ("threads", "checkpoint_seconds", "activation_checkpointing"))
 
 
+@pytest.mark.parametrize(("name", "default"), leaves(Pocket, "pocket."), ids=lambda value: str(value))
+def test_pocket_depends_on_its_encoder_and_on_what_its_exports_say_and_not_on_adapters(name, default):
+    recipe = Recipe(retrieval="r+R")
+    after = keys(changed(recipe, name, default))
+    assert all(after[stage] != key for stage, key in keys(recipe).items())
+    assert keys(recipe) == keys(from_dict({**asdict(recipe), "lora": {"rank": 8}}))
+
+
 @pytest.mark.parametrize(("name", "default"), leaves(Recipe), ids=lambda value: str(value))
 def test_keys_survive_json_with_every_field_changed(name, default):
     recipe = changed(WHOLE, name, default)
@@ -108,13 +110,6 @@ def test_numbers_written_as_whole_ones_make_the_same_keys():
     assert keys(typed) == keys(read) and run_key("s", typed) == run_key("s", read)
 
 
-def test_named_base_depends_on_its_adapters_and_not_on_pocket():
-    named = Recipe(base="some/base", retrieval="n>r")
-    assert keys(named) == keys(from_dict({**asdict(named), "pocket": {"layers": 7}}))
-    differ = keys(from_dict({**asdict(named), "lora": {"rank": 8}}))
-    assert all(differ[stage] != key for stage, key in keys(named).items())
-
-
 def test_stage_1_is_shared_by_recipes_and_snapshots_that_differ_in_stage_2_only():
     recipe = Recipe()
     same = from_dict({"retrieval": "n", "stage2": {"lr": 0.5}, "empty_thinking_share": 0.2})
@@ -126,37 +121,29 @@ def test_another_catalog_is_another_stage_1():
 
 
 def test_plain_pass_of_n_then_r_is_the_n_model_itself():
-    plain, then = Recipe(retrieval="n"), Recipe(retrieval="n>r", empty_thinking_share=0.5)
+    plain, then = (Recipe(retrieval=one, base="some/base", empty_thinking_share=0.5) for one in ("n", "n>r"))
     assert [step.stage for step in steps(then, "s", "c")] == ["stage1", "plain", "stage2"]
     assert keys(then)["plain"] == keys(plain)["plain"]
-    assert keys(then)["stage2"] != keys(Recipe(retrieval="r", empty_thinking_share=0.5))["stage2"]
+    assert keys(then)["stage2"] != keys(then.with_cell(retrieval="r"))["stage2"]
 
 
-@pytest.mark.parametrize(("retrieval", "same_as"), [("r", "n>r"), ("r+R", None)])
-def test_with_plain_first_a_reasoning_cell_begins_with_a_plain_pass_over_its_own_samples(retrieval, same_as):
-    recipe = Recipe(retrieval=retrieval, plain_first=True)
-    found = steps(recipe, "s", "c", "p")
-    assert [step.stage for step in found] == ["stage1", "plain", "stage2"]
-    if same_as:
-        assert keys(recipe) == keys(Recipe(retrieval=same_as))
-    else:
-        assert keys(recipe, plain="p")["plain"] != keys(Recipe(retrieval="n"), plain="p")["plain"]
-        assert keys(recipe, "one", plain="p")["plain"] != keys(recipe, "other", plain="p")["plain"]
+@pytest.mark.parametrize("base", [POCKET, "some/base"])
+def test_cells_go_by_one_name_where_their_stages_are_equal(base):
+    """Of pocket `n`, `n>r` and `r` are one run, called r."""
+    own = {one: Recipe(retrieval=one, base=base) for one in RETRIEVALS}
+    for one, recipe in own.items():
+        same = {other for other in RETRIEVALS if keys(own[other]) == keys(recipe)}
+        assert same == {other for other in RETRIEVALS if trained_as(other, base) == trained_as(one, base)}
+        assert same == {other for other in RETRIEVALS if run_key("s", own[other]) == run_key("s", recipe)}
+    assert (trained_as("n", base), trained_as("n>r", base)) == (
+        ("r", "r") if base == POCKET else ("n", "n>r")
+    )
 
 
-@pytest.mark.parametrize("plain_first", [True, False])
-def test_cells_go_by_one_name_where_their_stages_are_equal(plain_first):
-    known = {one: keys(Recipe(retrieval=one, plain_first=plain_first)) for one in RETRIEVALS}
-    for one in RETRIEVALS:
-        assert trained_as(one, plain_first) == next(
-            other for other in RETRIEVALS if known[other] == known[one]
-        )
-    assert trained_as("n>r", plain_first) == ("r" if plain_first else "n>r")
-
-
+@pytest.mark.parametrize("base", ["pocket", "some/base"])
 @pytest.mark.parametrize("retrieval", ["n", "r", "n>r"])
-def test_passes_without_rule_samples_do_not_depend_on_them(retrieval):
-    recipe = Recipe(retrieval=retrieval)
+def test_passes_without_rule_samples_do_not_depend_on_them(retrieval, base):
+    recipe = Recipe(retrieval=retrieval, base=base)
     assert keys(recipe, "one", plain="p") == keys(recipe, "other", plain="p")
     assert keys(recipe, "one", plain="p") != keys(recipe, "one", plain="q")
 
@@ -177,7 +164,7 @@ def encoder(folder: Path, weights: bytes) -> Recipe:
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(weights)
-    return Recipe(retrieval="n>r", pocket=Pocket(encoder=str(folder)))
+    return Recipe(retrieval="r", pocket=Pocket(encoder=str(folder)))
 
 
 def test_another_encoder_is_another_model_wherever_it_lies(tmp_path):
@@ -191,9 +178,7 @@ def test_another_encoder_is_another_model_wherever_it_lies(tmp_path):
 
 
 def test_grid_of_one_format_trains_one_stage_1_a_memo_mode():
-    grid = [
-        Recipe(memo=m, retrieval=r) for m in ("none", "m", "mr") for r in ("none", "n", "r", "r+R", "n>r")
-    ]
+    grid = [Recipe(memo=memo, retrieval=way, base="some/base") for memo in MEMOS for way in RETRIEVALS]
     found = [step for recipe in grid for step in steps(recipe, "s", "c")]
     assert len({step.key for step in found if step.stage == "stage1"}) == 2
     assert len({step.key for step in found if step.stage == "plain"}) == 3
@@ -205,14 +190,3 @@ def test_the_share_for_fast_decoding_is_part_of_a_reasoning_memo_and_of_no_plain
 
     assert first("mr", 0.0) != first("mr", 0.5)
     assert first("m", 0.0) == first("m", 0.5)
-
-
-def test_recipe_without_an_earlier_decoder_hashes_as_before_there_was_that_field():
-    data = {name: value for name, value in asdict(WHOLE).items() if name != "decoder_from"}
-    assert WHOLE.hash() == content_hash(data) != changed(WHOLE, "decoder_from", "").hash()
-
-
-@pytest.mark.parametrize("cell", [{"base": "some/base"}, {"retrieval": "n"}])
-def test_only_a_pocket_cell_that_writes_traces_goes_on_from_an_earlier_decoder(cell):
-    with pytest.raises(TraceError, match="cells of the pocket model that write traces"):
-        from_dict({**asdict(WHOLE), **cell, "decoder_from": "k" * 64})

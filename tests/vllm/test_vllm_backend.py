@@ -16,7 +16,7 @@ from evaluation.ml.export import load  # noqa: E402
 from evaluation.ml.manifest import digest  # noqa: E402
 from evaluation.ml.remote import name_of  # noqa: E402
 from tests.vllm.test_vllm_parity import SERVER, served, train  # noqa: E402
-from training.core.questions import mcq_question  # noqa: E402
+from evaluation.core.questions import mcq_question  # noqa: E402
 
 pytestmark = [
     pytest.mark.ml,

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from catalog.core.tokens import telling_units, tool_units
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from training.core import recipe as recipes
-from training.core.recipe import Recipe
+from training.core.recipe import POCKET, Recipe
 from training.core.rundir import is_intact
 
 ORDER = ("base", "stage1", "plain", "stage2")
@@ -117,12 +118,14 @@ def check_files(export: Path) -> None:
         raise refuse("the manifest was changed after it was written.", export, "Copy the folder again.")
 
 
-def check_tools(one: Delivery, tools: list[str], strings: Mapping[str, list[str]], ledger: list[str]) -> None:
+def check_tools(one: Delivery, tools: list[str], ledger: list[str], clauses: list[str]) -> None:
     """The model's tools and token ids are those of our snapshot and ledger.
 
-    tools: the snapshot's names. strings: the token strings of each. ledger: all strings of the format in slot order;
-    ids follow it from the first tool token on.
+    tools: the snapshot's names. ledger: all strings of the format in slot order; ids follow it from the first tool
+    token on. clauses: the same of clauses, whose rows a pocket model has.
     """
+    pocket, fmt = one.recipe.base == POCKET, one.recipe.format
+    strings = {name: (telling_units if pocket else tool_units)(name, fmt) for name in tools}
     where = one.export / "trace.json"
     ids = {row["name"]: list(row["ids"]) for row in one.spec["tools"]}
     if set(ids) != set(tools) or len(one.spec["tools"]) != len(tools):
@@ -142,7 +145,15 @@ def check_tools(one: Delivery, tools: list[str], strings: Mapping[str, list[str]
         raise refuse(
             "its token ids do not follow the ledger.", where, "Train on a snapshot of this installation."
         )
-    check_tokenizer(one.export / "tokenizer.json", {string: min(firsts) + slots[string] for string in ledger})
+    first = min(firsts)
+    if pocket:
+        rows = {row["token"]: row["row"] for row in one.spec["clauses"]}
+        if first or not rows.items() <= {string: slot for slot, string in enumerate(clauses)}.items():
+            raise refuse(
+                "its rows do not follow the ledger.", where, "Train on a snapshot of this installation."
+            )
+    else:
+        check_tokenizer(one.export / "tokenizer.json", {string: first + slots[string] for string in ledger})
 
 
 def check_tokenizer(path: Path, wanted: Mapping[str, int]) -> None:

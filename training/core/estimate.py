@@ -7,21 +7,23 @@ parameters, bytes of memory, seconds. Every constant is a rule of thumb; measure
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil, log10
+from math import ceil
 from pathlib import Path
 from typing import Any
 
-from catalog.core.tokens import FAMILIES
+from catalog.core.tokens import CLAUSES, FAMILIES
 from trace_site.lib.files import read_json
 from training.core.recipe import PLAIN, POCKET, Recipe
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
-# of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
 CHARS_A_TOKEN = 4.4
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
-TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
-ASKED = 30  # tokens that every lettered question says
+TURN = {
+    True: 2,
+    False: 40,
+}  # tokens around a record of pocket, which reads a text, and of others: instruction, markers
+SHORT = 60  # characters of a description as short as people ask
 REASON = 70  # tokens of the short reason in an `mr` record
 STATE_BYTES = 16  # a trained number in fp32: weight, gradient, two moments of AdamW
 # bytes a token, layer and width that backward needs in 16 bit: of pocket (Korthikanti et al., 2022), and of a base with
@@ -33,7 +35,7 @@ PROCESS = 0.8e9  # bytes of a process that has torch loaded
 CONTEXT = 2e9  # the same on an accelerator, with the blocks of logits
 LONG = 3.0  # the longest batch over the mean record
 START = 8.0  # seconds: load, tokenizer, export, read back
-CPU_FLOPS = 50e9  # a thread: what the pocket model's traces reached in fp32, on two threads of one core
+CPU_FLOPS = 60e9  # a thread: 90 steps of the demo's pocket model on two cores, 128,000 tokens in 147 processor seconds
 GPU_FLOPS = 250e12  # bf16 on a current data-centre card, LoRA
 
 
@@ -108,40 +110,33 @@ def amounts(recipe: Recipe, lengths: Lengths) -> list[Amount]:
     return found
 
 
-def chars_a_token(recipe: Recipe) -> float:
-    """Of written text. Pocket: 2.0 at 600 entries, 3.2 at 8,192, as seen on a hundred requests."""
-    return 2.0 + 1.05 * log10(recipe.pocket.vocab / 600) if recipe.base == POCKET else CHARS_A_TOKEN
-
-
 def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
-    units, turn = UNITS[recipe.format], TURN[recipe.base == POCKET]
-    text, written = lengths.description / CHARS_A_TOKEN, lengths.description / chars_a_token(recipe)
+    units, turn, text = UNITS[recipe.format], TURN[recipe.base == POCKET], lengths.description / CHARS_A_TOKEN
+    if recipe.base == POCKET:
+        records = lengths.tools * (2 if recipe.format == "a" else 4)
+        return records, records * (text + turn)
     choice = (1 + min(recipe.mcts_negatives, lengths.look_alikes)) * (units + 1)
-    kinds = [text + units, written + units, text + units + choice]
+    kinds = [text + units, text + units, text + units + choice]
     if recipe.format != "a":
         kinds += [text + 1, text + 2]
     reason = REASON if recipe.memo == "mr" else 0
-    records, tokens = lengths.tools * len(kinds), lengths.tools * sum(kind + turn + reason for kind in kinds)
-    if recipe.letters:
-        # a choice of four and a yes or no about half of the tools; a statement is half a description
-        records += lengths.tools
-        tokens += lengths.tools * (5 * text / 4 + units + ASKED + turn)
-    return records, tokens
+    return lengths.tools * len(kinds), lengths.tools * sum(kind + turn + reason for kind in kinds)
 
 
 def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, float]:
-    pocket = recipe.base == POCKET
-    answer = lengths.answer * (UNITS[recipe.format] + 1) + 2 + TURN[pocket]
+    pocket, described = recipe.base == POCKET, lengths.description
+    answer = TURN[pocket] + (0 if pocket else lengths.answer * (UNITS[recipe.format] + 1) + 2)
+    reread = (described + min(described, SHORT)) / 2 / CHARS_A_TOKEN + answer
     records = tokens = 0.0
     for branch, count in lengths.samples.items():
         if branch == "rule" and not retrieval.endswith("R"):
             continue
         plain = lengths.query[branch] / CHARS_A_TOKEN + answer
-        trace = 0.0 if retrieval in PLAIN else lengths.trace[branch] / (chars_a_token(recipe) * IN_TRACES)
+        trace = 0.0 if pocket or retrieval in PLAIN else lengths.trace[branch] / (CHARS_A_TOKEN * IN_TRACES)
         again = recipe.empty_thinking_share if trace else 0.0
         records += count * (1 + again)
         tokens += count * (min(plain + trace, recipe.max_seq_len) + again * plain)
-    return records, tokens
+    return records, tokens + records * recipe.replay * reread
 
 
 # How large a named base is, from its configuration or, failing that, from its name; and an encoder.
@@ -237,9 +232,8 @@ def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size 
     rows = lengths.new_rows(recipe.format)
     if recipe.base == POCKET:
         words, body, hidden, depth = encoder_of(recipe.pocket.encoder)
-        layers = recipe.pocket.layers * (4 * hidden**2 + 3 * hidden * recipe.pocket.intermediate)
-        passed = body + layers + (recipe.pocket.vocab + rows) * hidden
-        return Size(words + passed, passed, passed, hidden, depth + recipe.pocket.layers)
+        trained = body + (rows + lengths.families.get(CLAUSES, 0)) * hidden
+        return Size(words + trained, trained, body, hidden, depth)
     base = base or base_of(recipe.base)
     if base is None:
         return None

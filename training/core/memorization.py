@@ -1,7 +1,7 @@
 """Stage 1: what a model is taught of every tool, from a frozen snapshot to records.
 
-In: a snapshot and a recipe. Out: three `Record`s a tool, five in the formats b and c, and up to two more of every
-second tool where it learns letters. Paper: appendix "Multi-Format Tool Memorization".
+In: a snapshot and a recipe. Out: three `Record`s a tool, five in the formats b and c. Paper: appendix "Multi-Format
+Tool Memorization".
 
 The reasoning of a reasoning memo (`mr`) is a few sentences before each answer, made from tool facts alone. The paper
 names `mr` and prints no wording, so the three steps are ours: what is asked, which look-alikes stand near and what
@@ -18,18 +18,8 @@ from typing import Any
 from catalog.core.tokens import NameIndex, part_token, split_name
 from catalog.core.words import stem, text_key
 from synthesis.core.words import STOP, content_stems, words
-from training.core.questions import Questions, taught
 from training.core.recipe import Recipe
-from training.core.records import (
-    Part,
-    Parts,
-    Record,
-    Snapshot,
-    Units,
-    choice_parts,
-    list_parts,
-    with_empty_thinking,
-)
+from training.core.records import Part, Parts, Record, Snapshot, Units, list_parts, with_empty_thinking
 
 LOOK_ALIKES = 3
 DIFFERENT_WORDS = 4
@@ -92,32 +82,13 @@ SHORT_WORDS = 10
 
 
 def stage1_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The memorization formats of every tool; `mr` puts a short reasoning before each answer, but for the letters."""
+    """The memorization formats of every tool; `mr` puts a short reasoning before each answer."""
     catalog = Catalog(snapshot, recipe)
     records = [record for tool in snapshot.tools for record in catalog.records(tool)]
-    if recipe.memo == "mr":
-        reasoned = (replace(record, thinking=catalog.reason(record)) for record in records)
-        records = list(with_empty_thinking(reasoned, recipe))
-    return [*records, *lettered_records(snapshot, recipe)]
-
-
-def lettered_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """With `letters`: the questions that a probe would ask, about the tools that no probe counts, each answered with
-    its letter alone."""
-    if not recipe.letters:
-        return []
-    questions = Questions(snapshot.tools, snapshot.neighbours)
-    index = NameIndex(questions.tools, recipe.format)
-    return [
-        Record(
-            "letters",
-            choice_parts(one["question"], one["choices"], index.units[name]),
-            (one["answer"],),
-            id=name,
-        )
-        for name in filter(taught, questions.tools)
-        for one in questions.pair(name, recipe.seed)
-    ]
+    if recipe.memo != "mr":
+        return records
+    reasoned = (replace(record, thinking=catalog.reason(record)) for record in records)
+    return list(with_empty_thinking(reasoned, recipe))
 
 
 class Catalog:

@@ -234,13 +234,6 @@ class Recipe(Checked):
         "0 in the paper",
         "data",
     )
-    letters: bool = option(
-        False,
-        ANY,
-        "[ours] Lettered choices: Stage 1 also learns to answer with a letter, on the half of the tools that no probe "
-        "counts; off in the paper",
-        "data",
-    )
     checkpoint_seconds: float = option(
         60.0, ABOVE_0, "[ours] Checkpoint every, s: work that a kill may cost", "machine"
     )
@@ -299,7 +292,7 @@ def from_dict(data: Any) -> Recipe:
 
 # fields of earlier versions: of a pocket model that wrote, and of its training
 REMOVED = {
-    "": ("plain_first", "decoder_from"),
+    "": ("plain_first", "decoder_from", "letters"),
     "pocket": (
         *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied", "copy_start"),
         *("fitted_start", "vocab", "layers", "heads", "intermediate", "dropout", "tool_weight"),

@@ -65,16 +65,6 @@ class RetrainVerdict:
         return bool(self.reasons) and not self.keeps
 
 
-CONTINUED = 0.36  # of the steps of a decoder that is trained anew, see docs/loop.md for what it costs
-MOST_NEW = 0.2  # share of a snapshot's samples that may be new to the decoder gone on from
-
-
-def may_continue(depth: int, most: int, known: int, samples: int) -> bool:
-    """Whether a run may begin with an earlier decoder. depth: runs in a row that did so before it; known: samples of
-    its snapshot that the earlier one learned from too."""
-    return depth < most and samples - known <= MOST_NEW * samples
-
-
 def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
     """What the policy would do now if it is on."""
     found = RetrainVerdict()

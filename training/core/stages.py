@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.files import content_hash, sha256_file
-from training.core.questions import TAUGHT
 from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
 # of the pocket model and of named bases; raise one when the trainer begins to make other weights of the same recipe
@@ -46,8 +45,6 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         own = {"memo": recipe.memo, "stage1": asdict(recipe.stage1), "negatives": recipe.mcts_negatives}
         if recipe.memo == "mr":
             own["empty_thinking_share"] = recipe.empty_thinking_share
-        if recipe.letters:
-            own["letters"] = TAUGHT
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
         found.append(Step("stage1", before, "none"))
     for retrieval in passes(recipe):
@@ -66,8 +63,9 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
 
 
 def normal(recipe: Recipe) -> Recipe:
-    """The recipe as it is after a round trip through JSON: numbers of one kind, so that equal recipes hash alike."""
-    return from_dict(asdict(recipe))
+    """The recipe as it is after a round trip through JSON, its cell by the name that its weights go by: so that what
+    trains the same weights hashes alike."""
+    return from_dict(asdict(recipe)).with_cell(retrieval=trained_as(recipe.retrieval, recipe.base))
 
 
 def shared_part(recipe: Recipe) -> dict[str, Any]:
@@ -82,7 +80,8 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
 
 def passes(recipe: Recipe) -> tuple[str, ...]:
     """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
-    return {"none": (), "n>r": ("n", "r")}.get(recipe.retrieval, (recipe.retrieval,))
+    retrieval = trained_as(recipe.retrieval, recipe.base)
+    return {"none": (), "n>r": ("n", "r")}.get(retrieval, (retrieval,))
 
 
 def trained_as(retrieval: str, base: str) -> str:

@@ -1,6 +1,7 @@
 """Grids: from a declared plan to snapshots, runs and cells; equal cells are shared by all grids that name them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -40,11 +41,9 @@ def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
 
 
 def cells_of(plan: GridPlan) -> list[Cell]:
-    """The plan's cells, one for each set of weights: with `plain_first` n>r is r."""
-    plain_first = plan_recipe(plan).plain_first
-    same = {name: stages.trained_as(name, plain_first) for name in plan.retrievals}
-    kept = {name for name, first in same.items() if name == first or first not in same}
-    return [cell for cell in plan.cells() if cell.retrieval in kept]
+    """The plan's cells, one for each set of weights."""
+    named = (replace(one, retrieval=stages.trained_as(one.retrieval, plan.base)) for one in plan.cells())
+    return list(dict.fromkeys(named))
 
 
 def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = None) -> list[PlannedCell]:
@@ -75,6 +74,7 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
 def grid_start(*, plan: GridPlan, actor: Any = None, wake: bool = True) -> Job:
     """Queue the building of the plan's snapshots and then its runs; the job's result names the grid."""
     snapshots_of(plan)
+    plan_recipe(plan)  # what is wrong with either is told at once
     title = f"grid {plan.name or f'of {len(cells_of(plan))} cells'}"
     return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor, wake=wake)
 

@@ -26,7 +26,6 @@ def make_policy(apps, schema_editor):
     policies, runs = apps.get_model("training", "RetrainPolicy"), apps.get_model("training", "Run")
     if policies.objects.exists() or runs.objects.exists():
         return
-    pocket = settings.BASE_MODEL == POCKET
     policies.objects.create(
         name=NAME,
         active=True,
@@ -38,8 +37,7 @@ def make_policy(apps, schema_editor):
         approved_samples=50,
         changed_rules=1,
         # a pocket model trains in minutes, any other for an hour of a GPU
-        quiet_minutes=1 if pocket else 30,
-        continued_runs=4 if pocket else 0,
+        quiet_minutes=1 if settings.BASE_MODEL == POCKET else 30,
     )
 
 

@@ -14,6 +14,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
 from training.core import recipe as recipes
 from training.core.rundir import was_full
+from training.core.stages import normal
 
 STOPPED = 3
 FIRST = os.environ.get("RANK", "0") == "0"  # of a launcher's processes; it alone writes and reports
@@ -43,7 +44,7 @@ def main() -> int:
 def run_stage(arguments: argparse.Namespace) -> None:
     report(0, 0, "starting")
     try:
-        _train(arguments, recipes.load(arguments.recipe))
+        _train(arguments, normal(recipes.load(arguments.recipe)))
     except TraceError:
         raise
     except Exception as error:

@@ -99,9 +99,6 @@ def card_facts(
             "Architecture": checks["architecture"],
             "Parameters": checks["parameters"],
             "First values of the token rows": spec["token_init"],
-            "Tools it learned letters on": f"those where the {spec['letters']}"
-            if spec["letters"]
-            else "none",
             "Seed": str(recipe.seed),
         },
         "Data": {
@@ -154,8 +151,12 @@ def export(
     trainee: Trainee[Any], recipe: Recipe, snapshot: Snapshot, run: RunDir, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
-    kind = _PocketFiles if isinstance(trainee, PocketTrainee) else _LanguageFiles
-    files = kind(trainee, recipe, snapshot)
+    files: _PocketFiles | _LanguageFiles
+    if isinstance(trainee, PocketTrainee):
+        files = _PocketFiles(trainee, recipe, snapshot)
+    else:
+        assert isinstance(trainee, LanguageTrainee)
+        files = _LanguageFiles(trainee, recipe, snapshot)
     spec = trace_spec(trainee, recipe, snapshot, facts) | files.spec()
     checks: dict[str, Any] = {}
 
@@ -244,7 +245,6 @@ class _LanguageFiles:
             "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
-            "letters": self.trainee.letters,  # the tools whose lettered questions it learned: no probe counts them
             "tools": [
                 {
                     "name": tool["name"],
@@ -324,7 +324,6 @@ def trace_spec(
         "catalog_hash": snapshot.catalog_hash,
         "recipe_hash": recipe.hash(),
         "token_init": trainee.token_init,
-        "letters": "",
         "seed": recipe.seed,
         "stages": [*trainee.stages, *([stage] if facts.get("training") else [])],
     }

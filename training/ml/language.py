@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from trace_site.lib.errors import TraceError
 from training.core.memorization import replay_records, stage1_records
-from training.core.questions import TAUGHT
 from training.core.recipe import Recipe
 from training.core.records import Record, Snapshot, stage2_records
 from training.ml.bases.chat import Chat
@@ -45,15 +44,11 @@ class LanguageTrainee(Trainee[Written]):
     """A causal language model, and the way it is talked to."""
 
     chat: Chat
-    letters: str = ""  # the half of the tools it learned letters on, as a rule in words; "": it did not
 
     def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[Written], dict[str, Any]]:
         records = stage1_records(snapshot, recipe)
-        self.letters = TAUGHT if recipe.letters else ""
         examples, facts = self._encoded(records, recipe)
-        lettered = sum(record.kind == "letters" for record in records)
-        reasoned = {"Records with reasoning": sum(bool(record.thinking) for record in records)}
-        return examples, facts | reasoned | ({"Lettered records": lettered} if recipe.letters else {})
+        return examples, facts | {"Records with reasoning": sum(bool(record.thinking) for record in records)}
 
     def retrieval(
         self, snapshot: Snapshot, recipe: Recipe

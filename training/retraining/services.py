@@ -5,7 +5,7 @@ retraining between them. The job that is queued builds the snapshot and makes th
 """
 
 import logging
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -15,7 +15,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from synthesis.datasets.build import run_snapshot, snapshot_params
-from synthesis.models import Snapshot, SnapshotSample
+from synthesis.models import Snapshot
 from trace_site import jobs
 from trace_site.access import ADMIN
 from trace_site.audit import models as audit_models
@@ -23,19 +23,17 @@ from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice, tell
 from training.core import recipe as recipes
-from training.core.recipe import CELL, POCKET, Recipe
-from training.core.retraining import CONTINUED, may_continue
-from training.models import AliasMove, Retraining, RetrainPolicy, Run, TrainedStage
-from training.registry.registry import current_aliases
+from training.core.recipe import CELL, Recipe
+from training.core.stages import trained_as
+from training.models import Retraining, RetrainPolicy, Run
 from training.retraining.selectors import KIND, Standing, newest_decision, standing
 from training.runs.services import run_create
 from training.runs.stages import over_default
 
 log = logging.getLogger(__name__)
 LOCK = 7_210_402  # advisory lock number: one start at a time
-LIMITS = ("approved_samples", "changed_rules", "quiet_minutes", "continued_runs")
+LIMITS = ("approved_samples", "changed_rules", "quiet_minutes")
 LONGEST_QUIET = 7 * 24 * 60
-LONGEST_CHAIN = 20  # runs that go on from one another
 
 
 def retraining_lock(wait: bool = True) -> bool:
@@ -65,10 +63,8 @@ def policy_save(
         raise TraceError(problem, code="bad_input", where="retrieval", hint="Choose n, r, r+R or n>r.")
     if row.quiet_minutes > LONGEST_QUIET:
         raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
-    recipe = policy_recipe(row)
-    if row.continued_runs and not (row.base == POCKET and recipe.plain_first and recipe.reasoning):
-        problem = "only a pocket model that writes traces goes on from an earlier decoder."
-        raise TraceError(problem, code="bad_input", where="continued_runs", hint="Use 0.")
+    policy_recipe(row)
+    row.retrieval = trained_as(row.retrieval, row.base)
     row.changed_by = actor
     row.save()
     action = "retraining.policy_changed" if policy else "retraining.policy_created"
@@ -185,37 +181,6 @@ def run_retraining(ctx: JobContext) -> dict[str, Any]:
     return {"policy": row.policy_id, "retraining": row.pk, "run": row.run_id, "snapshot": row.run.snapshot_id}
 
 
-def continued(policy: RetrainPolicy, recipe: Recipe, snapshot: Snapshot) -> Recipe:
-    """The recipe with the champion's decoder to begin with, in fewer steps, where the policy lets it and the snapshot
-    holds little that is new to it; else as it is. The plain pass is trained anew all the same."""
-    champion = current_aliases().get(AliasMove.Alias.CHAMPION)
-    if not policy.continued_runs or champion is None:
-        return recipe
-    run = champion.run
-    cell = all(getattr(run, name) == getattr(policy, name) for name in CELL if name != "seed")
-    key = next((row["key"] for row in run.stages if row["stage"] == "stage2"), "")
-    if not cell or not TrainedStage.objects.filter(key=key, removed_at=None).exists():
-        return recipe
-    members = SnapshotSample.objects.filter(snapshot=snapshot)
-    known = members.filter(sample__memberships__snapshot=run.snapshot_id).count()
-    if not may_continue(decoder_depth(run), policy.continued_runs, known, members.count()):
-        return recipe
-    stage = recipe.stage2
-    steps = round(stage.min_steps * CONTINUED)
-    shorter = replace(stage, epochs=stage.epochs * CONTINUED, min_steps=steps)
-    return replace(recipe, decoder_from=key, stage2=shorter)
-
-
-def decoder_depth(run: Run) -> int:
-    """How many runs in a row, this one the last, began with the decoder of the one before."""
-    depth, key = 0, run.recipe.get("decoder_from", "")
-    while key and depth < LONGEST_CHAIN:
-        depth += 1
-        before = TrainedStage.objects.filter(key=key).select_related("run").first()
-        key = before.run.recipe.get("decoder_from", "") if before else ""
-    return depth
-
-
 def _retraining(ctx: JobContext) -> Retraining:
     decision = newest_decision()  # before samples are chosen: what is approved from here on counts as new
     built = run_snapshot(ctx)
@@ -223,10 +188,9 @@ def _retraining(ctx: JobContext) -> Retraining:
     actor = get_user_model().objects.filter(pk=ctx.params.get("actor") or 0).first()
     with ctx.guard():
         policy = RetrainPolicy.objects.select_for_update().get(pk=ctx.params["policy"])
-        recipe = continued(policy, recipes.stored(ctx.params["recipe"]), snapshot)
         run = run_create(
             snapshot=snapshot,
-            recipe=recipe,
+            recipe=recipes.stored(ctx.params["recipe"]),
             actor=actor,
             why=Run.Why.POLICY,
             **ctx.params["cell"],

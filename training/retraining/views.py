@@ -24,7 +24,7 @@ from training.core.recipe import STAGES, Recipe, from_dict
 from training.models import Retraining, RetrainPolicy, Run, TrainedStage
 from training.retraining import services
 from training.retraining.selectors import last_of, new_samples, standing
-from training.retraining.services import LONGEST_CHAIN, LONGEST_QUIET, policy_recipe
+from training.retraining.services import LONGEST_QUIET, policy_recipe
 from training.runs.estimates import Estimator, Figure, base_facts, lengths_of
 from training.runs.forms import BaseField
 from training.runs.services import plain_hash_of, read_yaml
@@ -69,15 +69,6 @@ class PolicyForm(forms.Form):
         label="Quiet minutes",
         help_text="without a change of rules, catalog or review before it starts",
     )
-    continued_runs = forms.IntegerField(
-        required=False,
-        initial=0,
-        min_value=0,
-        max_value=LONGEST_CHAIN,
-        label="Runs that go on",
-        help_text="pocket only: so many runs in a row begin with the champion's decoder and train it for fewer steps; "
-        "0: each trains it anew",
-    )
     strategy = forms.ChoiceField(choices=[("append", "append"), ("replace", "replace")], initial="append")
     per_rule = forms.IntegerField(initial=12, min_value=0, max_value=10_000, label="Samples per rule, k")
     branches = forms.MultipleChoiceField(
@@ -103,7 +94,7 @@ class PolicyForm(forms.Form):
 
     def options(self) -> dict[str, Any]:
         """What `policy_save` takes; of a valid form."""
-        data = self.cleaned_data | {"continued_runs": self.cleaned_data["continued_runs"] or 0}
+        data = dict(self.cleaned_data)
         snapshot = {name: data.pop(name) for name in SNAPSHOT}
         snapshot["seed"] = snapshot.pop("snapshot_seed")
         return {**data, "snapshot": snapshot}

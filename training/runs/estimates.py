@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 
+from catalog.models import TokenUnit
 from synthesis.models import Snapshot
 from trace_site import worker as trace_site_worker
 from trace_site.artefacts import store
@@ -69,7 +70,7 @@ def _lengths(snapshot_hash: str, store_key: str) -> Lengths:
         _rows(place, f"{folder}/tools.jsonl"),
         _rows(place, f"{folder}/samples.jsonl"),
         counts={"tools": manifest["files"]["tools.jsonl"]["rows"], **manifest["counts"]},
-        families={name: ledger.count(f'"family": "{name}"'.encode()) for name in ("flat", "part", "wrap")},
+        families={name: ledger.count(f'"family": "{name}"'.encode()) for name in TokenUnit.Family.values},
         look_alikes=sum(len(row["neighbours"]) for row in near) / max(1, len(near)),
     )
 

@@ -34,10 +34,10 @@ MEMO_HELP = {
 RETRIEVAL_HELP = {
     "r+R": ("Reason, with rules", "Traces that apply your business rules. This is the method."),
     "r": ("Reason, without rules", "The same without rule samples: the figure to compare r+R with."),
-    "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules."),
+    "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules. For pocket the same as r."),
     "n>r": (
         "Plain, then reasoned",
-        "Two passes: query to tokens first, then the same samples with their traces.",
+        "Two passes: query to tokens first, then the same samples with their traces. For pocket the same as r.",
     ),
     "none": ("Skip Stage 2", "Only Stage 1: what memorising alone can retrieve."),
 }
@@ -163,8 +163,7 @@ def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
         told = paper[name] if field.source == "paper" else ""
         row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)
         groups[field.group].rows.append(row)
-    if base != POCKET:
-        del groups["pocket"]
+    del groups["plain" if base == POCKET else "pocket"]  # pocket has one pass of Stage 2
     return list(groups.values())
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog.core.tokens import FAMILIES, tool_units
+from catalog.core.tokens import CLAUSES, FAMILIES
 from catalog.models import TokenUnit
 from synthesis.datasets.files import snapshot_dir
 from synthesis.models import Snapshot
@@ -25,7 +25,6 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from trace_site.paging import number_of
 from training.core.delivery import Delivery, check_tools, read_delivery, refuse
-from training.core.recipe import RETRIEVALS
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal, rows
 from training.models import Model, Run, RunMetric
@@ -67,9 +66,6 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
     changes nothing. Raises TraceError that says what is wrong, where and what to do."""
     found = read_delivery(folder)
     last = found[-1]
-    if last.spec["retrieval"] not in RETRIEVALS:
-        hint = "Train stage2 on its export and bring both."
-        raise refuse("it ends with the first pass of r+R, which is no cell of its own.", last.folder, hint)
     snapshot = Snapshot.objects.filter(hash=last.spec["snapshot_hash"]).first()
     if snapshot is None:
         raise refuse(
@@ -129,19 +125,17 @@ def check_ledger(found: list[Delivery], snapshot: Snapshot) -> None:
     """Tools and ids fit the snapshot, and the snapshot's tokens are still those of the ledger."""
     rows_of = load_snapshot(snapshot_dir(snapshot))
     fmt = found[-1].recipe.format
+    families = (*FAMILIES[fmt], CLAUSES)
     names = [tool["name"] for tool in rows_of.tools]
-    own = set(TokenUnit.objects.filter(family__in=FAMILIES[fmt]).values_list("family", "slot", "string"))
+    own = set(TokenUnit.objects.filter(family__in=families).values_list("family", "slot", "string"))
     frozen = {
-        (row["family"], row["slot"], row["string"])
-        for row in rows_of.tokens
-        if row["family"] in FAMILIES[fmt]
+        (row["family"], row["slot"], row["string"]) for row in rows_of.tokens if row["family"] in families
     }
     if not frozen <= own:
         problem = f"the ledger has another token than {min(frozen - own)[2]} in its place."
         raise refuse(problem, found[-1].export, "Adopt it in the installation that its snapshot comes from.")
-    strings = {name: list(tool_units(name, fmt)) for name in names}
     for one in found:
-        check_tools(one, names, strings, rows_of.family_strings(fmt))
+        check_tools(one, names, rows_of.family_strings(fmt), rows_of.clause_strings())
 
 
 def chain_is_proven(found: list[Delivery], steps: list[Step], plan: list[Step]) -> bool:

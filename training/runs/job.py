@@ -28,6 +28,7 @@ from training.core import recipe as recipes
 from training.core.recipe import POCKET, STAGES
 from training.core.stages import Step, rows
 from training.models import Model, Run, StageClaim, TrainedStage
+from training.runs.estimates import estimate
 from training.runs.services import run_steps
 from training.runs.stages import base_folder, run_stage, stage_folder
 
@@ -51,9 +52,14 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
     if model is None:
         plan = run_steps(recipes.stored(run.recipe), run.snapshot)
         snapshot = store().get_dir(run.snapshot.store_key, run.snapshot.store_digest)
+        expected = {
+            one.stage: one.seconds for one in estimate(recipes.stored(run.recipe), run.snapshot).stages
+        }
         with ctx.guard():
             run.hardware = hardware_facts(settings.ML_THREADS)
-            Run.objects.filter(pk=run.pk).update(hardware=run.hardware, stages=rows(plan))
+            # the seconds tell those who watch what is left after the stage that the job is in
+            stages = [{**row, "seconds": expected.get(row["stage"])} for row in rows(plan)]
+            Run.objects.filter(pk=run.pk).update(hardware=run.hardware, stages=stages)
         last: Trained | None = None
         for step in plan:
             last = trained(ctx, run, step, snapshot, last.export if last else None)
@@ -81,11 +87,10 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | 
         raise JobPostponed(f"waits for {label}, which job {owner.pk} trains")
     if (found := stored_stage(ctx, run, step)) is not None:  # finished between the look and the claim
         return found
-    decoder = decoder_export(run) if step.stage == "stage2" else None
-    export = run_stage(ctx, run, step.stage, label, snapshot, stage_folder(step.key), init, decoder)
+    export = run_stage(ctx, run, step.stage, label, snapshot, stage_folder(step.key), init)
     done = export.parent / "done.json"
     told = read_json(done) if done.is_file() else {}
-    facts = {name: told[name] for name in ("stage", "decoder", "training", "round_trip") if name in told}
+    facts = {name: told[name] for name in ("stage", "training", "round_trip") if name in told}
     refuse_unfinished(run, step.stage, facts.get("training") or {})
     key, digest = put_export(ctx, run, step.stage, export)
     with ctx.guard():
@@ -128,23 +133,6 @@ def stored_stage(ctx: JobContext, run: Run, step: Step) -> Trained | None:
     if known.run_id != run.pk:
         note_summary(ctx, run, step.stage, {"reused_from_run": known.run_id})
     return Trained(export, known.store_key, known.store_digest)
-
-
-def decoder_export(run: Run) -> Path | None:
-    """The export of the pass whose decoder the run begins with; None: it begins with its own plain pass's.
-
-    Raises TraceError `no_init` when that pass is not kept any more.
-    """
-    if not (key := recipes.stored(run.recipe).decoder_from):
-        return None
-    if (known := known_stage(key)) is None:
-        raise TraceError(
-            f"the pass {key[:12]}, whose decoder it begins with, is not kept any more.",
-            code="no_init",
-            where=str(run),
-            hint="Start the run anew without decoder_from.",
-        )
-    return store().get_dir(known.store_key, known.store_digest)
 
 
 def keep_stage(run: Run, step: Step, made: Trained) -> None:

@@ -15,7 +15,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
 from trace_site.lib.small_yaml import read_small_yaml
 from training.core import stages
-from training.core.recipe import POCKET, Recipe
+from training.core.recipe import CELL, POCKET, Recipe
 from training.core.stages import Step
 from training.models import Model, Run
 from training.runs.stages import default_recipe
@@ -54,7 +54,7 @@ def mapping_from_file(path: Path) -> dict[str, Any]:
 def run_key(snapshot_hash: str, recipe: Recipe) -> str:
     """Two runs with this key in common would make the same model."""
     recipe = stages.normal(recipe)
-    parts = {name: value for name, value in recipe.chosen().items() if name not in stages.SPEED_ONLY}
+    parts = {name: value for name, value in asdict(recipe).items() if name not in stages.SPEED_ONLY}
     return content_hash({"snapshot": snapshot_hash, "recipe": parts})
 
 
@@ -102,7 +102,7 @@ def run_create(
         key=key,
         defaults={
             "snapshot": snapshot,
-            **{"base": base, "format": format, "memo": memo, "retrieval": retrieval, "seed": seed},
+            **{name: getattr(chosen, name) for name in CELL},
             "recipe": asdict(chosen),
             "stages": stages.rows(run_steps(chosen, snapshot)),
             **{"why": why, "cloned_from": cloned_from, "created_by": actor},

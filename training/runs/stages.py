@@ -43,7 +43,6 @@ def run_stage(
     snapshot: Path,
     folder: Path,
     init: Path | None = None,
-    decoder: Path | None = None,
 ) -> Path:
     """Run `python -m training.ml STAGE` to its end and return the export."""
     watcher = Watcher(ctx, run, folder, label)
@@ -63,7 +62,7 @@ def run_stage(
         arguments += ["--init", init] if init else []
         run_child(
             TRAINER,
-            [*map(str, arguments), *(["--decoder", str(decoder)] if decoder else [])],
+            list(map(str, arguments)),
             cwd=settings.BASE_DIR,
             log=folder / "errors.txt",
             on_event=watcher.on_event,

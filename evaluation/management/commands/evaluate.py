@@ -55,9 +55,6 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
     if benchmark.is_development:
         yield "  a development half: thresholds are chosen on it, so its figures are not shown"
         return
-    if left_out := (evaluation.metrics or {}).get("left_out"):
-        asked = f"{left_out} of {benchmark.count} questions"
-        yield f"  {asked} are about tools that Stage 1 may learn letters on: not counted"
     for domain, groups in slices(evaluation).items():
         if "accuracy" in groups:
             accuracy = interval_words(groups["accuracy"])

@@ -55,7 +55,7 @@ class Command(TraceCommand):
         for line in told(planned):
             self.echo(line)
         if set(plan.retrievals) - {one.cell.retrieval for one in planned}:
-            self.echo("With plain_first, n>r trains the same passes as r: both are one cell, called r.")
+            self.echo("A pocket model trains the same weights for n, n>r and r: they are one cell, called r.")
         if options["dry_run"]:
             return {**figures, "plan": plan.as_dict()}, sentence(figures, "would train")
         job = grid_start(plan=plan, wake=not plan.builds())

@@ -183,7 +183,6 @@ def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[
         token_init=spec["token_init"],
         source=str(init),
         licence=spec.get("licence", Trainee.licence),
-        letters=spec.get("letters", ""),
         stages=list(spec.get("stages", [])),
         grown=len(fresh),
     )

@@ -1,26 +1,19 @@
-"""Lettered questions about tools, from a catalog alone: what MCQ_ts and QA_ts ask, and what Stage 1 may learn from.
+"""Lettered questions about tools, from a catalog alone: what MCQ_ts and QA_ts ask.
 
 In: tools {"name","description","domain"} and their neighbours, best first. Out: rows, and the same with their options
 in order. A statement is one sentence of a description; wrong options come from the nearest look-alikes, so that only
 knowing THIS tool helps. The tool itself is named by its token, never in the text.
-
-Stage 1 may learn from questions about one half of the tools, `taught`; probes count the other half, so that they
-measure what a model knows of a tool and not what it was told to answer. The half of a tool hangs on its name alone, on
-its endpoint: the versions of an API say much the same of an endpoint, and in formats b and c they share its token.
-Wrong options may speak of tools of either half.
 """
 
-import hashlib
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
 from catalog.core.tokens import split_name
 from trace_site.lib.errors import TraceError
 
-TAUGHT = "sha256 of the endpoint's name begins with an odd byte"  # the rule of the half, as a model keeps it
 BUILT = "offline"
 YES_NO = ("Yes", "No")
 WRONG_OPTIONS = 3
@@ -83,44 +76,15 @@ def folded(text: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
-def taught(name: str) -> bool:
-    """Whether Stage 1 may learn from lettered questions about this tool; probes count the other tools."""
-    return hashlib.sha256(split_name(name)[1].encode()).digest()[0] % 2 == 1
-
-
-def said(tools: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Every statement of these tools, folded."""
-    return frozenset(
-        folded(text) for tool in tools for text in statements(tool["description"], [tool["name"]])
-    )
-
-
 class Questions:
     """The questions of a catalog; a row depends on its tool and the draw, not on other rows."""
 
-    def __init__(
-        self,
-        tools: Iterable[Mapping[str, Any]],
-        neighbours: Mapping[str, Sequence[str]],
-        known: frozenset[str] = frozenset(),
-    ) -> None:
-        """`known`: folded statements that no question gives as true."""
+    def __init__(self, tools: Iterable[Mapping[str, Any]], neighbours: Mapping[str, Sequence[str]]) -> None:
         self.tools = {tool["name"]: tool for tool in tools}
         self.neighbours = neighbours
-        self.known = known
-
-    def pair(self, name: str, seed: int) -> Iterator[dict[str, Any]]:
-        """One lettered question of each kind about a tool, where its description and its look-alikes give one. A tool
-        that cannot be asked for a No is not asked for a Yes either: else Yes would be the better guess."""
-        draw = random.Random(f"{seed}:letters:{name}")
-        if row := self.mcq(name, draw):
-            yield mcq_question({"id": name, **row}, seed=seed)
-        yes, no = (self.qa(name, answer, draw) for answer in (True, False))
-        if yes and no:
-            yield qa_question({"id": name, **draw.choice([yes, no])})
 
     def mcq(self, name: str, draw: random.Random) -> dict[str, Any] | None:
-        own = self._true(name)
+        own = self._own(name)
         wrong = self._foreign(name, WRONG_OPTIONS)
         if not own or len(wrong) < WRONG_OPTIONS:
             return None
@@ -128,7 +92,7 @@ class Questions:
         return self._row(name, question) | {"correct": draw.choice(own), "wrong": wrong}
 
     def qa(self, name: str, yes: bool, draw: random.Random) -> dict[str, Any] | None:
-        own = self._true(name)
+        own = self._own(name)
         if not own:
             return None
         pick = draw.choice(own)
@@ -141,9 +105,6 @@ class Questions:
 
     def _row(self, name: str, question: str) -> dict[str, Any]:
         return {"tool": name, "question": question, "domain": self.tools[name]["domain"], "built": BUILT}
-
-    def _true(self, name: str) -> list[str]:
-        return [text for text in self._own(name) if folded(text) not in self.known]
 
     def _own(self, name: str) -> list[str]:
         return statements(self.tools[name]["description"], [name])
