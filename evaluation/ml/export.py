@@ -19,7 +19,7 @@ from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
 from evaluation.ml.asked import LETTERS
 from evaluation.ml.catalogued import Catalogued, Flags
-from evaluation.ml.contexts import NamedContexts, common_start
+from evaluation.ml.contexts import Contexts, common_start
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.fused import fuse
 from evaluation.ml.manifest import refused, verify
@@ -43,10 +43,10 @@ class Export(Catalogued):
     root: trie.Node
     masks: dict[bytes, trie.Mask] = field(default_factory=dict)
 
-    def contexts(self) -> NamedContexts:
+    def contexts(self) -> Contexts:
         """Room for requests that are answered together."""
         one, other = (self.chat.query_ids(text) for text in ("a", "b"))
-        return NamedContexts(self.model, self.chat.pad_id, common_start(one, other))
+        return Contexts(self.model, self.chat.pad_id, common_start(one, other))
 
     def ids_of(self, item: dict[str, Any], decode: str) -> list[int]:
         if decode != LETTERS:

@@ -89,7 +89,7 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
     }
 
 
-def list_features(result: Written, ranking: Ranking) -> Features:
+def list_features(result: Written, ranking: Ranking) -> dict[str, float]:
     """What a written list adds; `ranking`: that of the same request without any thinking."""
     listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
     agrees = bool(ranking) and result.tools[:1] == [ranking[0][0]]

@@ -6,7 +6,6 @@ import string
 import tempfile
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from training.core.recipe import Pocket, Recipe, Stage
 from training.core.stages import normal
-from training.ml.bases.chat import FIRST_WORD, Chat
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COMMON = """
@@ -67,25 +65,6 @@ def word_pieces() -> Any:
     )
 
 
-def spoken(text: str) -> str:
-    """A text as it reads once it went through the encoder's words: in lower case, punctuation apart."""
-    words = word_pieces()
-    return str(words.decode(words.encode(text, add_special_tokens=False), clean_up_tokenization_spaces=False))
-
-
-def read_ids(chat: Chat, ids: list[int]) -> str:
-    """Ids as text, whichever vocabulary they are of."""
-    found = ""
-    for is_word, group in groupby(ids, lambda number: number >= FIRST_WORD):
-        part = list(group)
-        if is_word:
-            words = [number - FIRST_WORD for number in part]
-            found += chat.encoder_words.decode(words, clean_up_tokenization_spaces=False)
-        else:
-            found += chat.tokenizer.decode(part)
-    return found
-
-
 def write_encoder(folder: Path, seed: int = 0, **fields: Any) -> Path:
     """A random encoder. `fields` change its configuration."""
     words = word_pieces()
@@ -114,13 +93,12 @@ def small_encoder() -> str:
 
 
 def small_pocket(**fields: Any) -> Pocket:
-    usual = {"encoder": small_encoder(), "vocab": 600, "layers": 1, "heads": 2, "intermediate": 64}
-    return Pocket(**(usual | fields))
+    return Pocket(**({"encoder": small_encoder()} | fields))
 
 
 def quick_recipe(**fields: Any) -> Recipe:
     """Shows that the machinery works, learns little. Every part trains."""
-    moving = {"lr": 3e-3, "encoder_lr": 1e-3, "rows_lr": 1e-3, "writer_lr": 3e-3}
+    moving = {"lr": 3e-3, "encoder_lr": 1e-3, "rows_lr": 1e-3}
     recipe = Recipe(
         threads=1,
         max_seq_len=256,
