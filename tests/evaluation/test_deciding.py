@@ -17,13 +17,13 @@ from hypothesis import strategies as st  # noqa: E402
 
 from catalog.core.tool import embedding_text  # noqa: E402
 from evaluation.core.confidence import BEST  # noqa: E402
+from evaluation.core.questions import YES_NO, qa_question  # noqa: E402
 from evaluation.core.written_out import quoted  # noqa: E402
 from evaluation.ml.asked import Asked  # noqa: E402
 from evaluation.ml.deciding import Found, PocketExport, decided, ranking, read  # noqa: E402
 from evaluation.ml.engine import Engine, open_engine  # noqa: E402
 from tests.evaluation.tiny_export import CLAUSES, NAMES, PERMISSIONS, clause, tools, write_pocket  # noqa: E402
 from tests.training.small_encoder import WORDS  # noqa: E402
-from training.core.questions import YES_NO, qa_question  # noqa: E402
 from training.ml.bases.pocket import Reader, load  # noqa: E402
 
 pytestmark = pytest.mark.ml
