@@ -7,7 +7,7 @@ from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
 from evaluation.reports import grid, groups, latency, pareto
 from evaluation.requests import views as request_views
-from evaluation.results import comparison, rule_tests, views
+from evaluation.results import comparison, rule_tests, strip, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
 from evaluation.what_if import views as what_if_views
@@ -15,6 +15,7 @@ from evaluation.what_if import views as what_if_views
 app_name = "evaluation"
 urlpatterns = [
     path("", evaluation_views.results, name="list"),
+    path("strip/", strip.strip_live, name="strip"),
     path("<int:pk>/", views.evaluation_detail, name="detail"),
     path("compare/", views.compare, name="compare"),
     path("compare/models/", comparison.two_models, name="compare_models"),

@@ -168,6 +168,7 @@ class ClauseInForce:
     text: str
     stance: str
     tools: tuple[str, ...]
+    set: tuple[str, ...]  # T(r), the tools that its rule tells apart, the target first
 
     @property
     def leads(self) -> bool:
@@ -175,14 +176,27 @@ class ClauseInForce:
 
 
 def clauses_in_force() -> list[ClauseInForce]:
-    """Of all published rules, in the order of the ledger. One query; what it gives changes with `rules` of
+    """Of all published rules, in the order of the ledger. Two queries; what it gives changes with `rules` of
     `generation_key`."""
     rows = RuleClause.objects.filter(token__state=TokenUnit.State.ACTIVE, rule__published__isnull=False)
     columns = ("token__string", "rule_id", "rule__code", "rule__domain_id", "rule__published__number")
-    found = rows.order_by("token__slot").values_list(*columns, "text", "stance", "tools")
+    sets = ("rule__published__target", "rule__published__confusable_ids")
+    found = list(rows.order_by("token__slot").values_list(*columns, "text", "stance", "tools", *sets))
+    ids = {pk for *_, target, confusables in found for pk in (target, *confusables)}
+    names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
     return [
-        ClauseInForce(token, rule, code, domain, version, text, stance, tuple(tools))
-        for token, rule, code, domain, version, text, stance, tools in found
+        ClauseInForce(
+            token=token,
+            rule_id=rule,
+            code=code,
+            domain=domain,
+            version=version,
+            text=text,
+            stance=stance,
+            tools=tuple(tools),
+            set=tuple(names[pk] for pk in (target, *confusables)),
+        )
+        for token, rule, code, domain, version, text, stance, tools, target, confusables in found
     ]
 
 

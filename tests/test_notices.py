@@ -278,7 +278,7 @@ def test_the_list_pages_and_costs_the_same(client_as, django_assert_num_queries)
     admin = User.objects.get()
     for number in range(60):
         assigned(admin, text=f"notice {number} <b>")
-    with django_assert_num_queries(4):  # session, user, roles, notices
+    with django_assert_num_queries(5):  # session, user, roles, strip, notices
         page = client.get("/notices/").content.decode()
     assert "notice 59 &lt;b&gt;" in page and "notice 9 " not in page
     after = Notice.objects.get(text="notice 10 <b>").pk

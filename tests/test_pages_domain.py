@@ -580,7 +580,7 @@ def test_the_start_page_shows_the_domain_with_the_most_wrong_answers_expected(cl
 @pytest.mark.parametrize(
     ("path", "most"),
     [
-        ("/", 21),
+        ("/", 22),
         ("/clusters/", 16),
         ("/coverage/hr/rules/", 36),
         ("/coverage/hr/report/", 36),

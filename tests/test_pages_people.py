@@ -254,7 +254,7 @@ def test_the_list_of_people_is_read_in_few_queries(client_as, user_with, django_
     client = client_as("admin")
     for number in range(20):
         user_with("expert", username=f"person-{number}")
-    with django_assert_num_queries(5):  # session, user, roles, people, their roles
+    with django_assert_num_queries(6):  # session, user, roles, strip, people, their roles
         client.get("/people/")
 
 

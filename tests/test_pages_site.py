@@ -165,7 +165,7 @@ def test_job_list_reads_its_rows_in_one_query(client_as, django_assert_num_queri
     client = client_as("admin")
     for _ in range(30):
         make_job(state="done")
-    with django_assert_num_queries(5):  # session, user, roles, kinds, rows
+    with django_assert_num_queries(6):  # session, user, roles, strip, kinds, rows
         client.get("/jobs/")
 
 

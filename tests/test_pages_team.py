@@ -64,15 +64,15 @@ def test_the_team_page_costs_the_same_with_many_people_and_assignments(
     admin = signed_in("admin", "alma")
     person = User.objects.get(username="alma")
     admin.get("/synthesis/team/")
-    # session, user, roles; team 6; mine, running, ended; domains and people of the form, each twice
-    with django_assert_num_queries(16):
+    # session, user, roles, strip; team 6; mine, running, ended; domains and people of the form, each twice
+    with django_assert_num_queries(17):
         admin.get("/synthesis/team/")
     from synthesis.team.services import assign
 
     for number in range(3):
         who = user_with("reviewer", username=f"r{number}")
         assign(assignee=who, actor=person, filters={}, count=1)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         assert "Take back 1" in text(admin.get("/synthesis/team/"))
 
 
@@ -143,7 +143,7 @@ def test_comment_lists_cost_the_same(signed_in, samples, django_assert_num_queri
     person = User.objects.get(username="erin")
     for sample in samples * 3:
         comment_add(sample=sample, author=person, text="@erin @ghost x")
-    with django_assert_num_queries(5):  # session, user, roles, comments, mentioned
+    with django_assert_num_queries(6):  # session, user, roles, strip, comments, mentioned
         erin.get("/synthesis/comments/")
     with django_assert_num_queries(7):  # session, user, roles, sample, comments, mentioned, is it blind
         erin.get(f"/synthesis/samples/{samples[0].pk}/comments/")

@@ -112,9 +112,9 @@ def test_lists_cost_the_same_with_many_rows(client_as, hook, django_assert_num_q
     emit_all("rule.published", [{"n": n} for n in range(60)])
     for number in range(10):
         webhook_create(url=f"{hook.url}{number}", events=["rule.published"], actor=hook.created_by)
-    with django_assert_num_queries(4):  # session, user, roles, webhooks
+    with django_assert_num_queries(5):  # session, user, roles, strip, webhooks
         client.get("/webhooks/")
-    with django_assert_num_queries(5):  # session, user, roles, webhook, deliveries
+    with django_assert_num_queries(6):  # session, user, roles, strip, webhook, deliveries
         client.get(f"/webhooks/{hook.pk}/")
 
 

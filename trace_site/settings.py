@@ -148,6 +148,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "trace_site.access.role_context",
+                "evaluation.results.strip.strip_context",
             ]
         },
     }

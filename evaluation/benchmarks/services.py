@@ -268,6 +268,8 @@ class Unit:
             what["without"] = content_hash(list(self.served.without))
         if self.served.newer:
             what["newer"] = content_hash(list(self.served.newer))
+        if self.served.moved:
+            what["clauses"] = list(self.served.moved)
         if self.model and (backend := backend_of(self.model)):
             what["backend"] = backend  # it is measured as it is served
         return content_hash({"who": who, **what})

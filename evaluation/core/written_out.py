@@ -1,51 +1,58 @@
 """A decision of the pocket model in words: what its trace says to people.
 
-In: what was decided, and the tools and clauses of the model's catalog. Out: a few sentences. The model chose every tool
-and clause in them; no word of them was written by it. A clause is quoted as it stands in the rule.
+In: what was decided. Out: a few sentences. The model chose every tool and clause in them; no word of them was written
+by it. A clause is quoted as it stands in the rule.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.core.withholding import Granted
+from evaluation.core.withholding import Granted, is_withheld
 
 Tool = Mapping[str, Any]  # {"name", "deprecated", "permissions"}
-Clause = Mapping[str, Any]  # {"rule", "text", "stance", "tools", "trained"}
+Clause = Mapping[str, Any]  # {"token", "rule", "text", "trained"}
+
+
+@dataclass(frozen=True, slots=True)
+class LookAlike:
+    """A tool that was weighed. `clause`: what the rule that decides says of it; `further`: whether the request lies
+    further from it than from the first tool of the answer."""
+
+    tool: Tool
+    clause: Clause | None
+    further: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`clause`: what speaks to the request; None: no rule does. `weighed`: tools that were near, in their order."""
+    """`clause`: what speaks to the request; None: no rule does. `weighed`: the nearest first."""
 
     clause: Clause | None
     listed: Sequence[str]
-    weighed: Sequence[str] = field(default=())
+    weighed: Sequence[LookAlike] = field(default=())
 
 
-def written_out(
-    found: Decision, tools: Mapping[str, Tool], of_rule: Sequence[Clause], granted: Granted = None
-) -> str:
-    """`of_rule`: all clauses of the rule that decided."""
+def written_out(found: Decision, granted: Granted = None) -> str:
+    """`granted`: the permissions of the request."""
     if found.clause is None:
-        opening = "No rule speaks to this request; the descriptions decide."
+        opening, otherwise = "No rule applies; the descriptions decide.", "it lies no nearer to the request"
     else:
         state = "" if found.clause["trained"] else " (in force, not yet trained)"
         opening = f'{found.clause["rule"]}{state} decides: "{quoted(found.clause)}".'
-    reasons = [f"Not {name}: {_reason(name, tools, of_rule, granted)}." for name in found.weighed]
-    return " ".join([opening, *reasons, f"So it is {together(found.listed)}."])
+        otherwise = "the rule leads elsewhere"
+    reasons = [f"Not {one.tool['name']}: {_reason(one, granted) or otherwise}." for one in found.weighed]
+    return " ".join([opening, *reasons, f"So it is {_in_a_row(found.listed)}."])
 
 
-def _reason(name: str, tools: Mapping[str, Tool], of_rule: Sequence[Clause], granted: Granted) -> str:
-    tool = tools[name]
-    if tool["deprecated"]:
+def _reason(one: LookAlike, granted: Granted) -> str:
+    if one.tool["deprecated"]:
         return "it is deprecated"
-    needs = tool.get("permissions") or ()
-    if granted is not None and needs and granted.isdisjoint(needs):
+    if is_withheld(one.tool["permissions"], granted):
         return "it needs another permission"
-    if said := next((one for one in of_rule if name in one["tools"]), None):
-        return f'the rule says "{quoted(said)}"'
-    return "it lies further from the request"
+    if one.clause:
+        return f'the rule says "{quoted(one.clause)}"'
+    return "it lies further from the request" if one.further else ""
 
 
 def quoted(clause: Clause) -> str:
@@ -53,18 +60,13 @@ def quoted(clause: Clause) -> str:
     return str(clause["text"]).rstrip(".;")
 
 
-def together(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+def _in_a_row(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def tokens_of(found: Decision, units: Mapping[str, str]) -> str:
     """What the model decided, as its tokens: a clause or <no rule>, what was weighed, the list."""
     clause = found.clause["token"] if found.clause else "<no rule>"
     listed = ", ".join(f'"{units[name]}"' for name in found.listed)
-    return " ".join([clause, *(units[name] for name in found.weighed), f"[{listed}]"])
-
-
-def others_of(rule: Collection[str], listed: Sequence[str], order: Sequence[str], most: int) -> list[str]:
-    """The look-alikes of a rule that were not chosen, in an order, at most `most`."""
-    return [name for name in order if name in rule and name not in listed][:most]
+    return " ".join([clause, *(units[one.tool["name"]] for one in found.weighed), f"[{listed}]"])

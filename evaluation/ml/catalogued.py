@@ -1,11 +1,17 @@
 """What every export knows of its tools, whatever its kind."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from trace_site.lib.errors import TraceError
+
+Flags = npt.NDArray[np.bool_]  # of every tool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,29 +26,33 @@ class Catalogued:
         return {name: number for number, name in enumerate(self.names)}
 
     @cached_property
-    def by_name(self) -> dict[str, dict[str, Any]]:
-        return {tool["name"]: tool for tool in self.spec["tools"]}
+    def domains(self) -> npt.NDArray[np.str_]:
+        return np.array([tool["domain"] for tool in self.spec["tools"]], dtype=np.str_)
 
     @cached_property
-    def needs(self) -> dict[int, frozenset[str]]:
-        """{tool: its permission targets}, of those that have some."""
-        told = {at: frozenset(tool.get("permissions") or ()) for at, tool in enumerate(self.spec["tools"])}
-        return {at: need for at, need in told.items() if need}
+    def needs(self) -> dict[frozenset[str], list[int]]:
+        """{permission targets: the tools that need one of them}."""
+        found = defaultdict(list)
+        for number, tool in enumerate(self.spec["tools"]):
+            if tool.get("permissions"):
+                found[frozenset(tool["permissions"])].append(number)
+        return found
 
-    def left_out(self, item: dict[str, Any]) -> frozenset[int]:
+    def left_out(self, item: dict[str, Any]) -> Flags:
         """The tools that a request must not be answered with at all: those left out, and those of other domains."""
         domain = item.get("domain") or ""
-        hidden = {self.numbers[name] for name in item.get("without") or () if name in self.numbers}
-        if domain:
-            hidden |= {at for at, tool in enumerate(self.spec["tools"]) if tool["domain"] != domain}
-        return frozenset(hidden)
+        found: Flags = self.domains != domain if domain else np.zeros(len(self.names), dtype=np.bool_)
+        found[[self.numbers[name] for name in item.get("without") or () if name in self.numbers]] = True
+        return found
 
-    def not_granted(self, item: dict[str, Any]) -> frozenset[int]:
+    def not_granted(self, item: dict[str, Any]) -> Flags:
         """Those that need permissions of which the request carries none. None: it may use all."""
-        if item.get("permissions") is None:
-            return frozenset()
-        granted = frozenset(item["permissions"])
-        return frozenset(at for at, need in self.needs.items() if need.isdisjoint(granted))
+        found = np.zeros(len(self.names), dtype=np.bool_)
+        if item.get("permissions") is not None:
+            granted = frozenset(item["permissions"])
+            for need, tools in self.needs.items():
+                found[tools] = need.isdisjoint(granted)
+        return found
 
     def require(self, tool: str, item: dict[str, Any]) -> None:
         """Raises TraceError `unknown_tool`."""

@@ -1,8 +1,9 @@
-"""Contexts in a model: what each has read and written, as keys and values in one buffer, a row a context.
+"""Contexts in a language model: what each has read and written, as keys and values in one buffer, a row a context.
 
-Contexts join and leave at any time, and each grows by what it is fed. A context can also be asked what would follow
-several continuations of it at once, as a tree of tokens that attend to their own ancestors only: one forward serves a
-whole search, or checks a guess of several tokens, and nothing of it stays unless it is kept.
+Any causal model of transformers reads and writes the buffer through a cache of ours. Contexts join and leave at any
+time, and each grows by what it is fed. A context can also be asked what would follow several continuations of it at
+once, as a tree of tokens that attend to their own ancestors only: one forward serves a whole search, or checks a guess
+of several tokens, and nothing of it stays unless it is kept.
 """
 
 from collections.abc import Sequence
@@ -110,14 +111,26 @@ class Tree:
 
 
 class Contexts:
-    """Every context that is being answered. What depends on the architecture stands in the subclasses."""
+    """Every context that is being answered."""
 
-    def __init__(self, model: Any, pad_id: int) -> None:
+    def __init__(self, model: Any, pad_id: int, prefix: Ids = (), fixed: bool | None = None) -> None:
+        """`prefix`: what every prompt begins with; it is read once. `fixed`: steps of few shapes; None: on a GPU."""
         self.model, self.pad_id = model, pad_id
         self.device = model.device
         self.live: list[Context] = []
         self.keys: list[Tensor] = []  # a layer: [rows, heads, columns, width]
         self.values: list[Tensor] = []
+        self._size = (0, 0)
+        config = model.config.get_text_config()
+        self.window = int(getattr(config, "sliding_window", None) or 0)
+        self.kinds = set(getattr(config, "layer_types", None) or ())
+        fixed = self.device.type == "cuda" if fixed is None else fixed
+        self.graphs = Graphs(self._run) if fixed else None
+        self.prefix, self.prefix_ids = None, list(prefix)
+        if prefix:
+            (self.prefix,), _ = self.admit([prefix])
+            if self.graphs:
+                self.graphs.first = 1
 
     def __len__(self) -> int:
         return len(self.live)
@@ -128,7 +141,17 @@ class Contexts:
         added = [Context(len(self.live) + number) for number in range(len(prompts))]
         self._make_room(len(self.live) + len(prompts), max(map(len, prompts)) + 1)
         self.live += added
-        return added, self._read(added, prompts)
+        rest = []
+        for context, prompt in zip(added, prompts, strict=True):
+            if self.prefix and list(prompt[: self.prefix.length]) == self.prefix_ids:
+                context.length = self.prefix.length
+                self._copy(self.prefix.row, context.row, context.length)
+            rest.append(prompt[context.length :])
+        step = self._step(added, [Tree.chain(own) for own in rest])
+        logits = self._logits(step, added, [1] * len(added))
+        for context, own in zip(added, rest, strict=True):
+            self.keep(context, own)
+        return added, Scores(logits)
 
     @torch.inference_mode()
     def fork(self, contexts: Sequence[Context]) -> list[Context]:
@@ -169,7 +192,7 @@ class Contexts:
         sizes = [len(tree.tokens) for tree in trees]
         longest = max(one.length + size for one, size in zip(contexts, sizes, strict=True))
         self._make_room(len(self.live), longest + 1)
-        logits = self._forward(self._step(contexts, trees), contexts, trees)
+        logits = self._logits(self._step(contexts, trees), contexts, sizes)
         starts = np.cumsum([0, *sizes])
         return Scores(logits), [range(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
 
@@ -190,14 +213,15 @@ class Contexts:
         first, count = min(rows), max(rows) - min(rows) + 1
         most = max(len(tree.tokens) for tree in trees)
         width = max(one.length + len(tree.tokens) for one, tree in zip(contexts, trees, strict=True))
-        first, count, most, width = self._fixed(first, count, most, width)
-        lengths, sizes = np.zeros((2, count, 1), dtype=np.int64)
+        if self.graphs and (sizes := self.graphs.sizes(first, count, most, width)):
+            first, count, most, width = sizes
+        lengths, added = np.zeros((2, count, 1), dtype=np.int64)
         ids = np.full((count, most), self.pad_id, dtype=np.int64)
         for one, tree in zip(contexts, trees, strict=True):
             row, size = one.row - first, len(tree.tokens)
-            lengths[row], sizes[row], ids[row, most - size :] = one.length, size, tree.tokens
+            lengths[row], added[row], ids[row, most - size :] = one.length, size, tree.tokens
         # as if each were a chain
-        after = np.arange(most) - (most - sizes)  # how many of the tree stand before; less than 0: padding
+        after = np.arange(most) - (most - added)  # how many of the tree stand before; less than 0: padding
         columns = np.where(after >= 0, lengths + after, self._size[1] - 1)
         positions = np.where(after >= 0, lengths + after, 0)
         # padding reads one column, so that no number is undefined
@@ -217,17 +241,13 @@ class Contexts:
         arrays = [torch.from_numpy(array).to(self.device) for array in (ids, positions, columns, mask)]
         return Step(first, arrays[0], arrays[1], arrays[2], arrays[3], width)
 
-    def _fixed(self, first: int, count: int, most: int, width: int) -> tuple[int, int, int, int]:
-        """The first row, rows, tokens and columns of a step, or those of the padded one that is made of it."""
-        return first, count, most, width
-
-    def _forward(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
-        """[tokens, vocabulary] logits after each token of each tree, one after the other."""
-        raise NotImplementedError
-
-    def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
-        """Fill new contexts with their prompts."""
-        raise NotImplementedError
+    def _logits(self, step: Step, contexts: Sequence[Context], sizes: Sequence[int]) -> Tensor:
+        """[sum of sizes, vocabulary]: after the last `sizes[i]` tokens of each context, one after the other."""
+        output = (self.graphs or self._run)(step, max(sizes))
+        width = output.shape[1]
+        return torch.cat(
+            [output[one.row - step.first, width - size :] for one, size in zip(contexts, sizes, strict=True)]
+        )
 
     def _write(self, layer: int, step: Step, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put a layer's new keys and values [n, heads, m, width] into the buffer; all that the step reads of it."""
@@ -245,79 +265,28 @@ class Contexts:
         for buffers, new in ((self.keys, keys), (self.values, values)):
             buffers.append(new.new_zeros(rows, new.shape[1], columns, new.shape[3]))
 
-    _size = (0, 0)
-
     def _make_room(self, rows: int, columns: int) -> None:
         """Buffers of at least this size; twice the rows and some columns more, so that growing is rare."""
+        if self.graphs:
+            rows, columns = self.graphs.room(rows, columns)
         known_rows, known_columns = self._size
-        if rows > known_rows or columns > known_columns:
-            wanted = (
-                known_rows if rows <= known_rows else max(rows, 2 * known_rows),
-                known_columns if columns <= known_columns else columns + ROOM,
-            )
-            self._size = wanted
-            for buffers in (self.keys, self.values):
-                for layer, old in enumerate(buffers):
-                    grown = old.new_zeros(wanted[0], old.shape[1], wanted[1], old.shape[3])
-                    grown[:known_rows, :, :known_columns] = old
-                    buffers[layer] = grown
+        if rows <= known_rows and columns <= known_columns:
+            return
+        self._size = (
+            known_rows if rows <= known_rows else max(rows, 2 * known_rows),
+            known_columns if columns <= known_columns else columns + ROOM,
+        )
+        for buffers in (self.keys, self.values):
+            for layer, old in enumerate(buffers):
+                buffers[layer] = old.new_zeros(self._size[0], old.shape[1], self._size[1], old.shape[3])
+                buffers[layer][:known_rows, :, :known_columns] = old
+        if self.graphs:
+            self.graphs.forget()
 
     def _copy(self, source: int, target: int, length: int) -> None:
         for buffers in (self.keys, self.values):
             for buffer in buffers:
                 buffer[target, :, :length] = buffer[source, :, :length]
-
-
-class NamedContexts(Contexts):
-    """Any causal language model of transformers, through a cache that is our buffer."""
-
-    def __init__(self, model: Any, pad_id: int, prefix: Ids = (), fixed: bool | None = None) -> None:
-        """`prefix`: what every prompt begins with; it is read once. `fixed`: steps of few shapes; None: on a GPU."""
-        super().__init__(model, pad_id)
-        fixed = self.device.type == "cuda" if fixed is None else fixed
-        self.graphs = Graphs(self._run) if fixed else None
-        config = model.config.get_text_config()
-        self.window = int(getattr(config, "sliding_window", None) or 0)
-        self.kinds = set(getattr(config, "layer_types", None) or ())
-        self.prefix, self.prefix_ids = None, list(prefix)
-        if prefix:
-            (self.prefix,), _ = self.admit([prefix])
-            if self.graphs:
-                self.graphs.first = 1
-
-    def _fixed(self, first: int, count: int, most: int, width: int) -> tuple[int, int, int, int]:
-        sizes = self.graphs.sizes(first, count, most, width) if self.graphs else None
-        return sizes or (first, count, most, width)
-
-    def _make_room(self, rows: int, columns: int) -> None:
-        before = self._size
-        super()._make_room(*(self.graphs.room(rows, columns) if self.graphs else (rows, columns)))
-        if self.graphs and self._size != before:
-            self.graphs.forget()
-
-    def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
-        rest = []
-        for context, prompt in zip(contexts, prompts, strict=True):
-            if self.prefix and list(prompt[: self.prefix.length]) == self.prefix_ids:
-                context.length = self.prefix.length
-                self._copy(self.prefix.row, context.row, context.length)
-            rest.append(prompt[context.length :])
-        step = self._step(contexts, [Tree.chain(own) for own in rest])
-        logits = self._logits(step, contexts, [1] * len(contexts))
-        for context, own in zip(contexts, rest, strict=True):
-            context.length += len(own)
-        return Scores(logits)
-
-    def _forward(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
-        return self._logits(step, contexts, [len(tree.tokens) for tree in trees])
-
-    def _logits(self, step: Step, contexts: Sequence[Context], sizes: Sequence[int]) -> Tensor:
-        """After the last `sizes[i]` tokens of each context."""
-        output = (self.graphs or self._run)(step, max(sizes))
-        width = output.shape[1]
-        return torch.cat(
-            [output[one.row - step.first, width - size :] for one, size in zip(contexts, sizes, strict=True)]
-        )
 
     def _run(self, step: Step, kept: int) -> Tensor:
         """[rows, kept, vocabulary] logits after the last tokens of each row."""

@@ -7,12 +7,17 @@ the list. So a trace ends in the answer, the ranking begins with it, and another
 Tools and clauses that are newer than the model are held beside its own, with untrained rows (`holding`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -22,51 +27,72 @@ from catalog.core.tool import embedding_text
 from evaluation.core.confidence import BEST, FLOOR, nearness, ranking_features
 from evaluation.core.metrics import NO_TRACE
 from evaluation.core.questions import QA_QUESTION, YES_NO
-from evaluation.core.written_out import Decision, others_of, tokens_of, written_out
+from evaluation.core.written_out import Clause, Decision, LookAlike, tokens_of, written_out
 from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked, Batch, Item
 from evaluation.ml.catalogued import Catalogued
-from evaluation.ml.rows import lettered
+from evaluation.ml.packed import pack
+from evaluation.ml.rows import fast_row, lettered
+from evaluation.ml.search import Ranking, Top
 from training.core.recipe import Pocket as Settings
 from training.core.recipe import Recipe
-from training.ml.bases.encoders import embed
-from training.ml.bases.pocket import NEVER, Board, Joint, Pocket, Reader, load, together
+from training.ml.bases.encoders import embed, load_encoder
+from training.ml.bases.named import device
+from training.ml.bases.pocket import NEVER, Board, Joint, Pocket, Reader, Rows, load, together
 from training.ml.deciding import clause_rows, grown, leading
 
 PADDED = 1.25  # requests are read together while none is longer than the shortest by this factor
 SPARE = 4  # ... and these tokens
 WEIGHED = 3  # look-alikes in a trace
+UNRULED = 2  # ... where no rule speaks
 SPOKEN = 3  # clauses that are told with an answer, the likeliest
 EXACT = Recipe(bf16=False)  # as the engine computes
+UNTRAINED = "untrained"  # the digest of no model
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PocketExport(Catalogued):
+    """`texts`: what its encoder made of texts that were held; most of them will be again."""
+
     model: Pocket
     reader: Reader
-    board: Board
-
-    @cached_property
-    def rows(self) -> Tensor:
-        """[tools, width], length 1."""
-        with torch.inference_mode():
-            return self.model.tool_rows(self.board).float().cpu()
+    texts: dict[str, Tensor] = field(default_factory=dict)
 
     @cached_property
     def settings(self) -> Settings:
         return Settings(**self.spec["calibration"])
 
     @cached_property
-    def clauses(self) -> list[dict[str, Any]]:
-        """Those of the board, in its order."""
+    def clauses(self) -> list[Item]:
+        """Those that may speak."""
         return leading(self.spec["clauses"])
+
+    @cached_property
+    def of_rule(self) -> dict[tuple[str, str], list[Item]]:
+        """Every clause of each rule, by domain and code."""
+        found = defaultdict(list)
+        for one in self.spec["clauses"]:
+            found[one["domain"], one["rule"]].append(one)
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Of clauses that may speak, by token."""
+        return {one["token"]: place for place, one in enumerate(self.clauses)}
+
+    @cached_property
+    def board(self) -> Board:
+        extra = {one["token"]: self.settings.untrained for one in self.clauses if not one["trained"]}
+        return Board.of({"tools": self.spec["tools"], "clauses": self.clauses}, extra).to(self.model.device)
+
+    @cached_property
+    def rows(self) -> Rows:
+        with torch.inference_mode():
+            return self.model.rows(self.board)
 
     @cached_property
     def units(self) -> dict[str, str]:
         index = NameIndex(self.names, self.spec["format"])
         return {name: "".join(units) for name, units in index.units.items()}
-
-    def batch(self) -> "Deciding":
-        return Deciding(self)
 
     def ids_of(self, item: Item, decode: str) -> list[int]:
         return [] if decode == LETTERS else self.reader.ids(str(item["query"]))
@@ -84,68 +110,81 @@ class PocketExport(Catalogued):
         "deprecated"}, and with `clauses` for its own, {"token", "rule", "domain", "version", "set", "tools", "text",
         "stance"}: those of the rules that are in force now. Rows that no training has seen begin as training would
         begin them."""
-        known = {one["token"]: one for one in self.spec["clauses"]}
+        model = deepcopy(self.model, {id(self.model.encoder): self.model.encoder})
         fresh = [tool for tool in tools if tool["name"] not in self.numbers]
-        first, rows = len(self.model.tokens), len(self.model.clauses)
         # a tool of its own row, whatever its format: no training has told its tokens apart
-        more = [{**tool, "ids": [first + number], "newer": True} for number, tool in enumerate(fresh)]
-        every = sorted([*self.spec["tools"], *more], key=lambda tool: str(tool["name"]))
-        held: list[dict[str, Any]] = []
-        for one in clauses:
-            taught = known.get(one["token"])
-            row = taught["row"] if taught else rows + len([each for each in held if each["row"] >= rows])
-            held.append({**one, "row": row, "trained": taught is not None})
-        model = Pocket(self.model.encoder, 0, 0)
-        model.load_state_dict({**self.model.state_dict(), "tokens": model.tokens, "clauses": model.clauses})
-        model.tokens = grown(self.model.tokens, first + len(fresh))
-        untrained = [one for one in leading(held) if not one["trained"]]
-        model.clauses = grown(self.model.clauses, max([rows, *(one["row"] + 1 for one in held)]))
+        tokens, rows = count(first := len(model.tokens)), count(len(model.clauses))
+        newer = [{**tool, "ids": [next(tokens)], "newer": True} for tool in fresh]
+        every = sorted([*self.spec["tools"], *newer], key=lambda tool: str(tool["name"]))
+        taught = {one["token"]: one["row"] for one in self.spec["clauses"]}
+        held = [
+            {**one, "trained": True, "row": taught[one["token"]]}
+            if one["token"] in taught
+            else {**one, "trained": False, "row": next(rows)}
+            for one in clauses
+        ]
+        export = replace(self, model=model, **catalog_of(self.spec, every, held))
+        model.tokens = grown(model.tokens, next(tokens))
+        model.clauses = grown(model.clauses, next(rows))
         if fresh:
             texts = [embedding_text(tool["name"], tool["description"]) for tool in fresh]
-            model.tokens[first:] = embed(self.model, self.reader, EXACT, texts).to(model.tokens)
-        spec = {**self.spec, "tools": every, "clauses": held}
-        board = board_of(spec, self.settings)
-        if untrained:
-            made = clause_rows(model, self.reader, EXACT, untrained, every, board)
+            model.tokens[first:] = self._read(texts).to(model.tokens)
+        if untrained := [one for one in export.clauses if not one["trained"]]:
+            made = clause_rows(model, self.reader, EXACT, untrained, every, export.board)
             model.clauses[[one["row"] for one in untrained]] = made
-        names = [tool["name"] for tool in every]
-        return replace(self, model=model.eval(), spec=spec, names=names, board=board.to(self.model.device))
+        return export
+
+    def _read(self, texts: Sequence[str]) -> Tensor:
+        unknown = [text for text in texts if text not in self.texts]
+        self.texts.update(zip(unknown, embed(self.model, self.reader, EXACT, unknown), strict=True))
+        return torch.stack([self.texts[text] for text in texts])
 
 
-def load_pocket(folder: Path, digest: str, spec: dict[str, Any]) -> PocketExport:
+def load_pocket(folder: Path, digest: str, spec: Item) -> PocketExport:
     model, reader = load(folder, spec["max_prompt_tokens"])
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    spec["tools"] = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
-    spec["clauses"] = [{**one, "trained": True} for one in spec["clauses"]]
-    export = PocketExport(
-        folder=folder,
-        digest=digest,
-        spec=spec,
-        names=[tool["name"] for tool in spec["tools"]],
-        model=model.to(device),
-        reader=reader,
-        board=Board.of({"tools": [], "clauses": []}),
+    model.to(device())
+    pack(model.encoder)
+    tools = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
+    clauses = [{**one, "trained": True} for one in spec["clauses"]]
+    return PocketExport(
+        folder=folder, digest=digest, model=model, reader=reader, **catalog_of(spec, tools, clauses)
     )
-    return replace(export, board=board_of(spec, export.settings).to(device))
 
 
-def board_of(spec: Mapping[str, Any], settings: Settings) -> Board:
-    known = {tool["name"] for tool in spec["tools"]}
-    spec["clauses"][:] = [one for one in spec["clauses"] if known.intersection(one["tools"])]
-    clauses = leading(spec["clauses"])
-    extra = {one["token"]: settings.untrained for one in clauses if not one["trained"]}
-    return Board.of({**spec, "clauses": clauses}, extra)
+def untrained_pocket() -> PocketExport:
+    """The encoder without a tool or clause of its own. Nothing about it was calibrated: what lies nearest decides."""
+    encoder, words = load_encoder(EXACT)
+    model = Pocket(encoder, 0, 0).to(device()).eval()
+    pack(model.encoder)
+    spec = {"format": "a", "calibration": asdict(Settings(bar=0.0, sharpness=1.0, untrained=0.0))}
+    reader = Reader(words, min(EXACT.max_prompt_tokens, int(encoder.config.max_position_embeddings)))
+    return PocketExport(
+        folder=Path(), digest=UNTRAINED, model=model, reader=reader, **catalog_of(spec, [], [])
+    )
+
+
+def catalog_of(spec: Item, tools: Sequence[Item], clauses: Iterable[Item]) -> Item:
+    """{"spec", "names"} of an export with these tools, and with the clauses that name one of them."""
+    names = [tool["name"] for tool in tools]
+    known = set(names)
+    kept = [one for one in clauses if not known.isdisjoint(one["tools"])]
+    return {"spec": {**spec, "tools": tools, "clauses": kept}, "names": names}
 
 
 class Found(NamedTuple):
-    """What was read of one request."""
+    """What one reading says of a request."""
 
+    length: int  # of the list of tools
     reading: Tensor  # [width]
-    joint: Joint  # of one row each
+    hidden: Tensor  # [tools]: must not be named
+    cosines: Tensor  # [tools], of those that may
     best: Tensor  # [tools]: log-probability of the likeliest decision that leads to each
+    joint: Joint  # of one row each
 
 
 class Deciding(Batch):
+    """The pocket model answering: who waits is read together with those of like length."""
+
     def __init__(self, export: PocketExport) -> None:
         super().__init__()
         self.export = export
@@ -153,30 +192,35 @@ class Deciding(Batch):
     @torch.inference_mode()
     def step(self) -> None:
         asked = self.take(AT_ONCE)
-        for one in [one for one in asked if one.decode == LETTERS]:
-            one.answer(letters(self.export, one.item))
-        order = sorted((one for one in asked if one.decode != LETTERS), key=lambda one: len(one.ids))
-        while order:
-            most = PADDED * len(order[0].ids) + SPARE
-            count = sum(len(one.ids) <= most for one in order)
-            for one, found in zip(order[:count], self._read(order[:count]), strict=True):
+        for one in asked:
+            if one.decode == LETTERS:
+                one.answer(letters(self.export, one.item))
+        left = sorted((one for one in asked if one.decode != LETTERS), key=lambda one: len(one.ids))
+        while left:
+            longest = PADDED * len(left[0].ids) + SPARE
+            size = sum(len(one.ids) <= longest for one in left)
+            for one, found in zip(left[:size], read(self.export, left[:size]), strict=True):
                 one.answer(answered(self.export, one, found))
-            order = order[count:]
+            left = left[size:]
 
-    def _read(self, asked: Sequence[Asked]) -> list[Found]:
-        export, model = self.export, self.export.model
-        ids, real = together([one.ids for one in asked], export.reader.pad_id)
-        readings = model.read(ids.to(model.device), real.to(model.device))
-        hidden = torch.zeros(len(asked), len(export.names), dtype=torch.bool)
-        for row, one in enumerate(asked):
-            hidden[row, sorted(export.left_out(one.item))] = True
-        logits = model.logits(readings, export.board, hidden.to(model.device))
-        joint = model.joint(logits, export.board, export.settings)
-        best = best_of(joint, export.board)
-        parts = zip(readings.cpu(), *(one.cpu() for one in joint), best.cpu(), strict=True)
-        return [
-            Found(reading, Joint(free, ruled, shares), row) for reading, free, ruled, shares, row in parts
-        ]
+
+@torch.inference_mode()
+def read(export: PocketExport, asked: Sequence[Asked]) -> list[Found]:
+    model, board, where = export.model, export.board, export.model.device
+    ids, real = together([one.ids for one in asked], export.reader.pad_id)
+    hidden = torch.from_numpy(np.stack([export.left_out(one.item) for one in asked])).to(where)
+    reading = model.read(ids.to(where), real.to(where))
+    logits = model.logits(reading, board, hidden, export.rows)
+    joint = model.joint(logits, board, export.settings)
+    best = best_of(joint, board).masked_fill(hidden, NEVER)
+    lengths = model.length(reading).argmax(dim=1) + 1
+    parts = (reading, hidden, logits.tools / model.scale.exp(), best, *joint)
+    return [
+        Found(length, reading, hidden, cosines, best, Joint(free, ruled, shares))
+        for length, reading, hidden, cosines, best, free, ruled, shares in zip(
+            lengths.tolist(), *(part.cpu() for part in parts), strict=True
+        )
+    ]
 
 
 def best_of(joint: Joint, board: Board) -> Tensor:
@@ -189,133 +233,114 @@ def best_of(joint: Joint, board: Board) -> Tensor:
 
 def answered(export: PocketExport, one: Asked, found: Found) -> Item:
     order = ranking(found.best, max(one.k, BEST))
-    first = order[0][0] if order else None
-    newer = first is not None and bool(export.spec["tools"][first].get("newer"))
-    # what they say of an answer was fitted on tools that the model knows
-    features = {} if newer else features_of(export, one.item, found, order)
-    told = {"id": one.item["id"], "features": features, "clauses": spoken(export, found.joint), **NO_TRACE}
-    fast = told | ranked_part(export, one, found, order)
+    refused = torch.from_numpy(export.not_granted(one.item))
+    granted = ranking(found.best.masked_fill(refused, NEVER), one.k) if refused.any() else order[: one.k]
+    # what features say of an answer was fitted on tools that the model knows
+    is_newer = bool(order) and export.spec["tools"][order[0][0]].get("newer", False)
+    features = {} if is_newer else features_of(found, order)
+    fast = fast_row(export, one.item, one.k, Top(order, True), Top(granted, True), features)
+    fast["clauses"] = likeliest_clauses(export, found.joint)
     if one.decode not in (TRACE, TRACE_FREE, BOTH):
         return fast
-    trace = told | listed_part(export, one, found, order)
-    if one.decode != BOTH:
-        return trace
+    same = {"id": one.item["id"], "features": features, "clauses": fast["clauses"], "ranked": fast["tools"]}
+    trace = same | traced(export, one.item, found, order, refused)
     if one.on_event is not None:
-        one.on_event("fast", fast)
+        if one.decode == BOTH:
+            one.on_event("fast", fast)
         one.on_event("text", trace["trace"])
-    return {"id": one.item["id"], "fast": fast, "trace": trace}
+    return trace if one.decode != BOTH else {"id": one.item["id"], "fast": fast, "trace": trace}
 
 
-def ranking(best: Tensor, count: int) -> list[tuple[int, float]]:
-    scores, tools = best.topk(min(count, len(best)))
+def ranking(best: Tensor, most: int) -> Ranking:
+    scores, tools = best.topk(min(most, len(best)))
     pairs = zip(tools.tolist(), scores.tolist(), strict=True)
     return [(tool, score) for tool, score in pairs if score > NEVER / 2]
 
 
-def ranked_part(export: PocketExport, one: Asked, found: Found, order: Sequence[tuple[int, float]]) -> Item:
-    refused = export.not_granted(one.item)
-    best = found.best.clone()
-    best[sorted(refused)] = NEVER
-    granted = ranking(best, one.k) if refused else order[: one.k]
-    kept = {tool for tool, _ in granted}
-    withheld = [tool for tool, _ in order[: one.k] if tool not in kept]
-    return {
-        "tools": [export.names[tool] for tool, _ in granted],
-        "scores": [round(score, 6) for _, score in granted],
-        "trace": "",
-        "raw": "",
-        "off_vocabulary": 0,
-        "tokens": 0,
-        "exact": True,
-        "withheld": [export.names[tool] for tool in withheld],
-        "withheld_first": bool(withheld) and withheld[0] == order[0][0],
-    }
-
-
-def listed_part(export: PocketExport, one: Asked, found: Found, order: Sequence[tuple[int, float]]) -> Item:
-    """The decision for the first tool, and the list that follows."""
-    decision = decided(export, found, order)
-    names, refused = export.names, export.not_granted(one.item)
-    granted = None if one.item.get("permissions") is None else frozenset(one.item["permissions"])
-    of_rule = [each for each in export.spec["clauses"] if same_rule(each, decision.clause)]
-    scores = dict(order)
+def traced(export: PocketExport, item: Item, found: Found, order: Ranking, refused: Tensor) -> Item:
+    """The likeliest decision. Tools the request may not use leave the answer after it, as in rows.listed_row."""
+    decision = decided(export, found, order) if order else Decision(None, ())
+    permissions = item.get("permissions")
+    text = written_out(decision, None if permissions is None else frozenset(permissions)) if order else ""
     listed = [export.numbers[name] for name in decision.listed]
-    kept = [tool for tool in listed if tool not in refused]
-    raw = tokens_of(decision, export.units)
+    kept = [number for number in listed if not refused[number]]
     return {
-        "tools": [names[tool] for tool in kept],
-        "scores": [round(scores[tool], 6) for tool in kept],
-        "ranked": [names[tool] for tool, _ in order[: one.k] if tool not in refused],
-        "trace": written_out(decision, export.by_name, of_rule, granted) if listed else "",
-        "raw": raw,
+        "tools": [export.names[number] for number in kept],
+        "scores": [round(float(found.best[number]), 6) for number in kept],
+        "trace": text,
+        "raw": tokens_of(decision, export.units),
+        "clause": decision.clause and decision.clause["token"],
         "off_vocabulary": 0,
         "tokens": 1 + len(decision.weighed) + len(listed),
         "calls": 1,
         "cut": False,
         "list_steps": len(listed),
         "overruled": [],
-        "clause": decision.clause and decision.clause["token"],
-        "withheld": [names[tool] for tool in listed if tool in refused],
-        "withheld_first": bool(listed) and listed[0] in refused,
-        "follows_trace": True,
-        "trace_tools": [names[tool] for tool in listed],
+        "withheld": [export.names[number] for number in listed if refused[number]],
+        "withheld_first": bool(listed) and bool(refused[listed[0]]),
+        **({"follows_trace": True, "trace_tools": list(decision.listed)} if text else NO_TRACE),
     }
 
 
-def decided(
-    export: PocketExport, found: Found, order: Sequence[tuple[int, float]], clause: str | None = None
-) -> Decision:
-    """The likeliest decision that leads to the first tool; with `clause`, a token, what follows from that one."""
-    board, joint, names = export.board, found.joint, export.names
-    place = None
+def decided(export: PocketExport, found: Found, order: Ranking, clause: str | None = None) -> Decision:
+    """The decision for the first tool of the ranking; with `clause`, the token of one that may speak, what follows from
+    that one."""
+    leads, ruled = export.board.leads.cpu(), found.joint.ruled
     if clause is not None:
-        place = next(at for at, one in enumerate(export.clauses) if one["token"] == clause)
-        led = [int(tool) for tool in board.leads[place].tolist() if tool >= 0]
-        first = max(led, key=lambda tool: float(joint.free[tool]))
-        order = [(first, 0.0), *(pair for pair in order if pair[0] != first)]
-    elif order:
+        place: int | None = export.places[clause]
+        first = int(leads[place][ruled[place].argmax()])
+    else:
         first = order[0][0]
-        own = joint.ruled.masked_fill(board.leads.cpu() != first, NEVER).amax(dim=1)
-        if len(own) and float(own.max()) > float(joint.free[first]):
-            place = int(own.argmax())
-    ranked = [names[tool] for tool, _ in order]
-    length = int(export.model.length(found.reading.to(export.model.device)).argmax()) + 1
-    listed = ranked[:length]
-    if place is None:
-        return Decision(None, listed, ranked[length : length + WEIGHED - 1])
-    spoken_by = export.clauses[place]
-    near = [names[tool] for tool in joint.free.argsort(descending=True).tolist()]
-    return Decision(spoken_by, listed, others_of(spoken_by["set"], listed, near, WEIGHED))
+        own = ruled.masked_fill(leads != first, NEVER).amax(dim=1)
+        place = int(own.argmax()) if (own > found.joint.free[first]).any() else None
+    others = [tool for tool, _ in order if tool != first]
+    listed, near = [first, *others][: found.length], others[found.length - 1 :][:UNRULED]
+    speaks = None if place is None else export.clauses[place]
+    if speaks is not None:
+        rule = {export.numbers[name] for name in speaks["set"] if name in export.numbers}
+        shown = [number for number in rule.difference(listed) if not found.hidden[number]]
+        near = sorted(shown, key=lambda number: -float(found.cosines[number]))[:WEIGHED]
+    weighed = [
+        LookAlike(
+            export.spec["tools"][number],
+            speaks and clause_about(export.names[number], export, found, speaks),
+            bool(found.cosines[number] < found.cosines[first]),
+        )
+        for number in near
+    ]
+    return Decision(speaks, [export.names[number] for number in listed], weighed)
 
 
-def same_rule(clause: Mapping[str, Any], other: Mapping[str, Any] | None) -> bool:
-    return other is not None and (clause["domain"], clause["rule"]) == (other["domain"], other["rule"])
+def clause_about(name: str, export: PocketExport, found: Found, speaks: Clause) -> Clause | None:
+    """Which other clause of the same rule is about a tool: rather one that leads to it, and of those the nearest."""
+
+    def share(one: Clause) -> float:
+        place = export.places.get(one["token"])
+        return -inf if place is None else float(found.joint.shares[place])
+
+    rule = export.of_rule[speaks["domain"], speaks["rule"]]
+    return max((one for one in rule if name in one["tools"] and one is not speaks), key=share, default=None)
 
 
-def spoken(export: PocketExport, joint: Joint) -> list[Item]:
-    """The likeliest clauses, with the probability that each of them speaks."""
-    shares, places = joint.shares.topk(min(SPOKEN, len(joint.shares)))
+def likeliest_clauses(export: PocketExport, joint: Joint) -> list[Item]:
+    """With the probability that each of them speaks."""
+    shares, places = joint.shares.exp().topk(min(SPOKEN, len(joint.shares)))
     return [
         {
             "token": export.clauses[place]["token"],
-            "share": round(float(torch.tensor(share).exp()), 4),
+            "share": round(share, 4),
             "trained": export.clauses[place]["trained"],
         }
         for share, place in zip(shares.tolist(), places.tolist(), strict=True)
+        if share
     ]
 
 
-def features_of(
-    export: PocketExport, item: Item, found: Found, order: Sequence[tuple[int, float]]
-) -> dict[str, Any]:
-    hidden = export.left_out(item)
-    rows = export.rows @ found.reading
-    near = rows.numpy()[[number for number in range(len(rows)) if number not in hidden]]
-    ruled = float(found.joint.shares.logsumexp(dim=0)) if len(found.joint.shares) else FLOOR
+def features_of(found: Found, order: Ranking) -> Item:
     return {
         **ranking_features(order),
-        **nearness(near),
-        "ruled": round(max(FLOOR, ruled), 4),
+        **nearness(found.cosines[~found.hidden].numpy()),
+        "ruled": round(max(FLOOR, float(found.joint.shares.logsumexp(dim=0))), 4),
         "reading": found.reading.double().round(decimals=4).tolist(),
     }
 
@@ -324,19 +349,19 @@ def features_of(
 def letters(export: PocketExport, item: Item) -> Item:
     """The option that lies nearest to the tool, or to the question where it is about none. To be true of a tool, a
     statement must lie nearer to it than to any other."""
-    tool, choices = item.get("tool"), list(item["choices"])
-    if tool:
-        export.require(tool, item)
-        number = export.numbers[tool]
-        if tuple(choices) == YES_NO:
-            statement = str(item["question"]).removeprefix(QA_QUESTION.format(statement=""))
-            near = export.rows @ embed(export.model, export.reader, EXACT, [statement])[0]
-            own, others = (
-                float(near[number]),
-                float(near[[at for at in range(len(near)) if at != number]].max()),
-            )
-            return lettered(item, [own, others])
-        about = export.rows[number]
-    else:
-        about = embed(export.model, export.reader, EXACT, [str(item["question"])])[0]
-    return lettered(item, (embed(export.model, export.reader, EXACT, choices) @ about).tolist())
+    tool, choices, rows = item.get("tool"), list(item["choices"]), export.rows.tools.cpu()
+
+    def read_texts(texts: Sequence[str]) -> Tensor:
+        return embed(export.model, export.reader, EXACT, texts)
+
+    if not tool:
+        (about,) = read_texts([str(item["question"])])
+        return lettered(item, (read_texts(choices) @ about).tolist())
+    export.require(tool, item)
+    number = export.numbers[tool]
+    if tuple(choices) != YES_NO:
+        return lettered(item, (read_texts(choices) @ rows[number]).tolist())
+    (said,) = read_texts([str(item["question"]).removeprefix(QA_QUESTION.format(statement=""))])
+    near = rows @ said
+    others = torch.cat([near[:number], near[number + 1 :]])
+    return lettered(item, [float(near[number]), float(others.max())])

@@ -29,7 +29,7 @@ from evaluation.ml.asked import (
     Item,
     check_decode,
 )
-from evaluation.ml.deciding import PocketExport, load_pocket
+from evaluation.ml.deciding import Deciding, PocketExport, load_pocket, untrained_pocket
 from evaluation.ml.export import Export, load
 from evaluation.ml.manifest import verify
 from evaluation.ml.writing import Writing
@@ -54,7 +54,7 @@ class Engine:
         return Engine(self.export.holding(tools, clauses))
 
     def new_batch(self) -> Batch:
-        return Writing(self.export) if isinstance(self.export, Export) else self.export.batch()
+        return Writing(self.export) if isinstance(self.export, Export) else Deciding(self.export)
 
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
@@ -71,10 +71,9 @@ class Engine:
             started = time.monotonic()
             batch.run(chosen)
             seconds = round((time.monotonic() - started) / len(chosen), 5)
-            read = [{} if decode == LETTERS else self.reading(one.item) for one in chosen]
             yield [
-                {**(one.row or {}), **about, "seconds": seconds}
-                for one, about in zip(chosen, read, strict=True)
+                {**(one.row or {}), **self._about(one), "seconds": seconds}
+                for one in chosen
                 if str(one.item["id"]) not in done
             ]
 
@@ -108,7 +107,7 @@ class Engine:
                 del self.known[key]
         if asked.error is not None:
             raise asked.error
-        about = {**self.reading(item), "seconds": round(time.monotonic() - begun, 5)}
+        about = {**self._about(asked), "seconds": round(time.monotonic() - begun, 5)}
         row = asked.row or {}
         if decode == BOTH:
             return {part: {**row[part], **about} for part in (FAST, TRACE)}
@@ -149,8 +148,8 @@ class Engine:
         check_decode(decode)
         return Asked(item, decode, k, self.export.ids_of(item, decode))
 
-    def reading(self, item: Item) -> Item:
-        return self.export.about(item)
+    def _about(self, asked: Asked) -> Item:
+        return {} if asked.decode == LETTERS else self.export.about(asked.item)
 
 
 def open_engine(folder: Path, threads: int = 2) -> Any:
@@ -163,6 +162,12 @@ def open_engine(folder: Path, threads: int = 2) -> Any:
     from evaluation.ml.remote import open_remote  # loads what only it needs
 
     return open_remote(folder, threads) or Engine(load(folder, threads))
+
+
+def open_untrained(threads: int = 2) -> Engine:
+    """An engine that knows nothing but what it is given to hold."""
+    torch.set_num_threads(threads)
+    return Engine(untrained_pocket())
 
 
 # Predictions into a file, a batch at a time, in the engine's order. Started again, ids that already stand in the file

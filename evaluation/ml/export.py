@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
@@ -17,8 +18,8 @@ from transformers.utils import logging
 from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
 from evaluation.ml.asked import LETTERS
-from evaluation.ml.catalogued import Catalogued
-from evaluation.ml.contexts import NamedContexts, common_start
+from evaluation.ml.catalogued import Catalogued, Flags
+from evaluation.ml.contexts import Contexts, common_start
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.fused import fuse
 from evaluation.ml.manifest import refused, verify
@@ -40,12 +41,12 @@ class Export(Catalogued):
     chat: Chat
     index: NameIndex
     root: trie.Node
-    masks: dict[Any, trie.Mask] = field(default_factory=dict)
+    masks: dict[bytes, trie.Mask] = field(default_factory=dict)
 
-    def contexts(self) -> NamedContexts:
+    def contexts(self) -> Contexts:
         """Room for requests that are answered together."""
         one, other = (self.chat.query_ids(text) for text in ("a", "b"))
-        return NamedContexts(self.model, self.chat.pad_id, common_start(one, other))
+        return Contexts(self.model, self.chat.pad_id, common_start(one, other))
 
     def ids_of(self, item: dict[str, Any], decode: str) -> list[int]:
         if decode != LETTERS:
@@ -78,11 +79,11 @@ class Export(Catalogued):
         """These, and those that it is not granted."""
         return self._mask(self.left_out(item) | self.not_granted(item))
 
-    def _mask(self, hidden: frozenset[int]) -> trie.Mask:
+    def _mask(self, hidden: Flags) -> trie.Mask:
         """The last ones are kept: they change when the catalog or the caller does. Many threads may ask at once."""
-        if (mask := self.masks.get(hidden)) is None:
-            found = {at: self.spec["tools"][at]["ids"] for at in sorted(hidden)}
-            self.masks[hidden] = mask = trie.mask(self.root, found) if found else NOTHING
+        if (mask := self.masks.get(key := hidden.tobytes())) is None:
+            found = {at: self.spec["tools"][at]["ids"] for at in np.flatnonzero(hidden).tolist()}
+            self.masks[key] = mask = trie.mask(self.root, found) if found else NOTHING
             for old in list(self.masks)[:-MASKS]:
                 self.masks.pop(old, None)
         return mask

@@ -382,7 +382,7 @@ class Engine:
         writing = Writer(export).with_trace(result, seen(line, context), ranking, export.mask(item))
         self._drive(writing, line, context)
         result.calls = line.calls
-        features = ranking_features(top.ranking) | list_features(result, top.ranking)
+        features = {**ranking_features(top.ranking), **list_features(result, top.ranking)}
         return listed_row(export, item, result, banned) | {"features": features}
 
     def _trace_free(self, item: Item, prompt: tuple[int, ...]) -> Item:

@@ -9,13 +9,14 @@ from typing import Any
 from evaluation.core.confidence import FLOOR, Features
 from evaluation.core.metrics import NO_TRACE, trace_fields
 from evaluation.ml.asked import Item
+from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.export import Export
 from evaluation.ml.search import Ranking, Top
 from evaluation.ml.trie import Mask
 from evaluation.ml.write import Written
 
 
-def ranked_row(export: Export, item: Item, found: Ranking) -> Item:
+def ranked_row(export: Catalogued, item: Item, found: Ranking) -> Item:
     return {
         "id": item["id"],
         "tools": [export.names[tool] for tool, _ in found],
@@ -29,7 +30,9 @@ def ranked_row(export: Export, item: Item, found: Ranking) -> Item:
     }
 
 
-def fast_row(export: Export, item: Item, k: int, whole: Top, granted: Top | None, features: Features) -> Item:
+def fast_row(
+    export: Catalogued, item: Item, k: int, whole: Top, granted: Top | None, features: Features
+) -> Item:
     """`whole`: the ranking of all tools, which tells what the request is about; `granted`: of those it may use. None:
     it may use all."""
     top = granted or whole
@@ -86,7 +89,7 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
     }
 
 
-def list_features(result: Written, ranking: Ranking) -> Features:
+def list_features(result: Written, ranking: Ranking) -> dict[str, float]:
     """What a written list adds; `ranking`: that of the same request without any thinking."""
     listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
     agrees = bool(ranking) and result.tools[:1] == [ranking[0][0]]

@@ -4,9 +4,10 @@ In: POST /retrieve {"model": folder, "fallback": folders, "newer", "query", "mod
 "domain", "exact", "stream"}. Out: the prediction beside the folder and digest of the model that made it; as a stream, a
 JSON object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}. POST /batch
 has `requests` and gives `answers`, in which a mistake is that request's own. While the wanted model loads, the first
-fallback that is there answers; without one the answer is 503 with Retry-After, so no request hangs on a disk. `newer`
-names the tools that are newer than the models, as POST /tools {"newer", "tools"} told them. A name that is not known
-here is answered with 409 `unknown_tools`; whoever asked tells them and asks again.
+fallback that is there answers; without one the answer is 503 with Retry-After, so no request hangs on a disk. `held`
+names what came after the models, tools and the clauses that are in force, as POST /held {"held", "tools", "clauses"}
+told them. A name that is not known here is answered with 409 `unknown_catalog`; whoever asked tells it and asks again.
+Without a model what is held answers by itself: the untrained encoder reads the tools and the clauses.
 
 Who may ask: whoever knows the token, where there is one; and only under a name of this server, so that no page in a
 browser can. What is loaded lies below one of the folders the server was given, and holds nothing that runs code.
@@ -38,8 +39,9 @@ from trace_site.lib.loading import loading_modules
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
 LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
-LONGEST_TOOLS = 8_000_000  # bytes of a list of newer tools
-MOST_LISTS = 4  # of newer tools, and for each model engines that hold one; the oldest leaves first
+LONGEST_HELD = 32_000_000  # bytes of what is held; without a model that is the whole catalog
+MOST_HELD = 4  # such catalogs, and for each model engines that hold one; the oldest leaves first
+UNTRAINED = "untrained"  # what is said of the model where there is none
 LONGEST_QUERY = 4_000  # characters
 MOST_TOOLS = 100
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
@@ -53,7 +55,7 @@ MOST_REQUESTS = 100  # of one batch
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MODES = ("fast", "trace", "trace-free", "beam", "both")
 DEFAULTS = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True, "stream": False}
-STATUS = {"no_export": 404, "unknown_tools": 409}  # of what is refused; 400 else
+STATUS = {"no_export": 404, "unknown_catalog": 409}  # of what is refused; 400 else
 Answer = dict[str, Any]
 
 
@@ -70,43 +72,43 @@ class Slot:
         self.engine: Any = None
         self.error: TraceError | None = None
         self.failed_at = 0.0
-        self.holding: OrderedDict[str, Any] = OrderedDict()  # {name of newer tools: the engine with them}
+        self.holding: OrderedDict[str, Any] = OrderedDict()  # {name of what is held: the engine with it}
         self.reading = threading.Lock()
 
-    def engine_with(self, newer: str, models: "Models") -> Any:
-        """The engine that answers with these newer tools too. Their descriptions are read once, while whoever asks for
-        them waits. Raises TraceError `unknown_tools`."""
-        if not newer:
+    def engine_with(self, held: str, models: "Models") -> Any:
+        """The engine that answers with what is held too. Its texts are read once, while whoever asks for them waits.
+        Raises TraceError `unknown_catalog`."""
+        if not held:
             return self.engine
-        if (found := self.holding.get(newer)) is not None:
+        if (found := self.holding.get(held)) is not None:
             return found
         with self.reading:
-            if (found := self.holding.get(newer)) is None:
-                tools = models.newer.get(newer)
-                if tools is None:
-                    problem = "the list of newer tools is not known here."
-                    raise TraceError(problem, code="unknown_tools", where="/newer", hint="Send it to /tools.")
-                self.holding[newer] = found = self.engine.with_newer(tools)
-                drop_oldest(self.holding, MOST_LISTS)
+            if (found := self.holding.get(held)) is None:
+                catalog = models.held.get(held)
+                if catalog is None:
+                    problem = "what is to be held is not known here."
+                    raise TraceError(problem, code="unknown_catalog", where="/held", hint="Send it to /held.")
+                self.holding[held] = found = self.engine.holding(catalog["tools"], catalog["clauses"])
+                drop_oldest(self.holding, MOST_HELD)
         return found
 
 
 class Models:
     """At most `MODELS` loaded models, found by folder and digest: a model written anew is loaded anew."""
 
-    def __init__(self, opener: Callable[[Path], Any], roots: Sequence[Path]) -> None:
+    def __init__(self, opener: Callable[[Path | None], Any], roots: Sequence[Path]) -> None:
         self.opener = opener
         self.roots = [root.resolve() for root in roots]
         self.slots: OrderedDict[str, Slot] = OrderedDict()
-        self.newer: OrderedDict[str, list[Answer]] = OrderedDict()  # lists of newer tools by name
+        self.held: OrderedDict[str, Answer] = OrderedDict()  # {"tools", "clauses"} by name
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
 
-    def get(self, folder: Path, fallback: Sequence[Path] = ()) -> tuple[Path, Slot]:
+    def get(self, folder: Path | None, fallback: Sequence[Path] = ()) -> tuple[Path | None, Slot]:
         """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
-        Raises Loading, or the reason why the wanted one cannot be loaded."""
-        path = self._allowed(folder)
-        slot = self._slot(path, digest(path))
+        None: the untrained one. Raises Loading, or the reason why the wanted one cannot be loaded."""
+        path = None if folder is None else self._allowed(folder)
+        slot = self._slot(path, UNTRAINED if path is None else digest(path))
         if not slot.ready.is_set() or slot.error:
             for other in fallback:
                 if found := self._loaded(self._allowed(other)):
@@ -133,7 +135,7 @@ class Models:
             self.slots.move_to_end(str(path))
             return slot
 
-    def _slot(self, path: Path, identity: str) -> Slot:
+    def _slot(self, path: Path | None, identity: str) -> Slot:
         with self.lock:
             slot = self.slots.get(str(path))
             again = slot and slot.error and time.monotonic() - slot.failed_at > FAILED_SECONDS
@@ -146,7 +148,7 @@ class Models:
             drop_oldest(self.slots, MODELS)
             return slot
 
-    def _load(self, path: Path, slot: Slot) -> None:
+    def _load(self, path: Path | None, slot: Slot) -> None:
         try:
             with self.loading:
                 slot.engine = self.opener(path)
@@ -201,14 +203,17 @@ def read_json(body: bytes) -> Answer:
 
 def read_models(data: Answer) -> Answer:
     """Which models are asked."""
-    model, fallback, newer = data.get("model"), data.get("fallback") or [], data.get("newer") or ""
-    if not isinstance(model, str) or not model:
-        raise TraceError("must be the folder of an exported model.", code="bad_request", where="/model")
+    model, fallback, held = data.get("model"), data.get("fallback") or [], data.get("held") or ""
     if not are_texts(fallback):
         raise TraceError("must be a list of folders.", code="bad_request", where="/fallback")
-    if not isinstance(newer, str):
-        raise TraceError("must be the name of a list of tools.", code="bad_request", where="/newer")
-    return {"model": model, "fallback": fallback, "newer": newer}
+    if not isinstance(held, str):
+        raise TraceError("must be the name of what is held.", code="bad_request", where="/held")
+    if model is None and held:
+        return {"model": None, "fallback": fallback, "held": held}
+    if not isinstance(model, str) or not model:
+        problem = "must be the folder of an exported model, or null where something is held."
+        raise TraceError(problem, code="bad_request", where="/model")
+    return {"model": Path(model), "fallback": fallback, "held": held}
 
 
 def read_request(data: Answer) -> Answer:
@@ -252,8 +257,9 @@ def answer(
 def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
     """The engine that answers, and what is said of its model beside the answer."""
     chosen = read_models(data)
-    folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
-    return slot.engine_with(chosen["newer"], models), {"model": str(folder), "digest": slot.identity}
+    folder, slot = models.get(chosen["model"], [Path(one) for one in chosen["fallback"]])
+    about = {"model": None if folder is None else str(folder), "digest": slot.identity}
+    return slot.engine_with(chosen["held"], models), about
 
 
 def chosen_and_read(models: Models, data: Answer) -> tuple[Any, Answer, Answer]:
@@ -312,22 +318,36 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
     return about | {"answers": answers}
 
 
-def keep_tools(models: Models, data: Answer, _: Departure) -> Answer:
-    """A list of newer tools, by the name under which it will be asked for."""
-    newer, tools = data.get("newer"), data.get("tools")
-    if not isinstance(newer, str) or not newer:
-        raise TraceError("must name the list.", code="bad_request", where="/newer")
-    if not isinstance(tools, list) or not all(isinstance(one, dict) and is_tool(one) for one in tools):
-        problem = "must be tools, each with name, description, domain and permissions."
+def keep_held(models: Models, data: Answer, _: Departure) -> Answer:
+    """Tools and clauses, by the name under which they will be asked for."""
+    held, tools, clauses = data.get("held"), data.get("tools"), data.get("clauses")
+    if not isinstance(held, str) or not held:
+        raise TraceError("must name what is held.", code="bad_request", where="/held")
+    if not is_rows(tools, is_tool):
+        problem = "must be tools, each with name, description, domain, permissions and deprecated."
         raise TraceError(problem, code="bad_request", where="/tools")
-    models.newer[newer] = tools
-    drop_oldest(models.newer, MOST_LISTS)
-    return {"newer": newer, "tools": len(tools)}
+    if not is_rows(clauses, is_clause):
+        problem = "must be clauses, each with token, rule, domain, version, set, tools, text and stance."
+        raise TraceError(problem, code="bad_request", where="/clauses")
+    models.held[held] = {"tools": tools, "clauses": clauses}
+    drop_oldest(models.held, MOST_HELD)
+    return {"held": held, "tools": len(tools), "clauses": len(clauses)}
+
+
+def is_rows(found: Any, fits: Callable[[Answer], bool]) -> TypeGuard[list[Answer]]:
+    return isinstance(found, list) and all(isinstance(one, dict) and fits(one) for one in found)
 
 
 def is_tool(row: Answer) -> bool:
     texts = all(isinstance(row.get(name), str) for name in ("name", "description", "domain"))
-    return texts and "/" in row["name"].strip("/") and are_texts(row.get("permissions"))
+    told = texts and "/" in row["name"].strip("/") and isinstance(row.get("deprecated"), bool)
+    return told and are_texts(row.get("permissions"))
+
+
+def is_clause(row: Answer) -> bool:
+    texts = all(isinstance(row.get(name), str) for name in ("token", "rule", "domain", "text", "stance"))
+    lists = all(are_texts(row.get(name)) for name in ("set", "tools"))
+    return texts and lists and isinstance(row.get("version"), int)
 
 
 class Server(ThreadingHTTPServer):
@@ -437,14 +457,14 @@ class Handler(BaseHTTPRequestHandler):
         if not length.isdecimal():
             message = "the request must say in Content-Length how long its body is."
             return self.fail(411, message, "bad_request")
-        longest = LONGEST_TOOLS if self.path == "/tools" else LONGEST_BODY
+        longest = LONGEST_HELD if self.path == "/held" else LONGEST_BODY
         if len(length) > 18 or int(length) > longest:
             return self.fail(413, f"needs a body of at most {longest} bytes.", "too_large")
         body = self.rfile.read(int(length))
         self.take_time()
         if len(body) < int(length):
             return self.fail(408, f"the request did not come whole within {READ_SECONDS:.0f} s.", "too_slow")
-        answers = {"/retrieve": retrieve, "/batch": retrieve_batch, "/tools": keep_tools}.get(self.path)
+        answers = {"/retrieve": retrieve, "/batch": retrieve_batch, "/held": keep_held}.get(self.path)
         if answers is None:
             return self.fail(404, "unknown address.", "not_found")
         departure = self.house.departures[self] = Departure()
@@ -531,11 +551,11 @@ def serve(
             permanent=True,
         )
 
-    def opener(folder: Path) -> Any:
+    def opener(folder: Path | None) -> Any:
         with loading_modules():  # torch loads with the first model, the port opens at once
-            from evaluation.ml.engine import open_engine
+            from evaluation.ml.engine import open_engine, open_untrained
 
-        return open_engine(folder, threads)
+        return open_untrained(threads) if folder is None else open_engine(folder, threads)
 
     server = Server((host, port), Models(opener, roots), token, names)
     emit("serving", port=server.server_address[1])

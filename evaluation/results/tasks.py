@@ -1,5 +1,6 @@
 """The evaluation job: one model (and the embedding baseline) on frozen benchmarks, decoded in a child process."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.core.asking import labelled_item, labelled_question
-from evaluation.core.embedding import ranked
+from evaluation.core.embedding import EmbeddingRows, ranked
 from evaluation.core.report import asked_at_once
 from evaluation.gate.services import report_make
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
@@ -26,7 +27,7 @@ from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json, read_jsonl, write_jsonl
+from trace_site.lib.files import read_json, read_jsonl, write_atomic, write_jsonl
 from trace_site.lib.provenance import hardware_facts
 from training.models import Model
 from training.registry.registry import Served, current_aliases, export_dir
@@ -95,9 +96,9 @@ def _measure(
     works = [work for unit in units if (work := open_work(ctx, unit, result))]
     tests = RuleTestWork.of(model) if model is not None else None
     progress = JobProgress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
-    for work in works:
-        if work.unit.model is None:
-            embed(ctx, work, progress)
+    if searches := [work for work in works if work.unit.model is None]:
+        embed(ctx, searches, progress)
+        for work in searches:
             work.publish(ctx, result)
     if model is not None:
         asked: list[Work | RuleTestWork | KeptOutWork] = [
@@ -142,8 +143,8 @@ def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
             return result
         progress = JobProgress(ctx, tests.count + 2 * kept.count)
         if kept.count and Tool.objects.filter(embedding__isnull=False).exists():
-            lists = by_embedding(ctx, kept.folder, kept.rows, "requests kept out of training", progress)
-            kept.embedding = {row["id"]: row["tools"] for row in lists}
+            vectors = encode(ctx, kept.folder, kept.rows, "requests kept out of training", progress)
+            kept.embedding = {row["id"]: row["tools"] for row in by_embedding(kept.rows, vectors)}
         asked: dict[str, Any] = {}
         predict(ctx, model, works, progress, asked)
         result = {name: number + asked.get(name, 0) for name, number in result.items()}
@@ -274,9 +275,11 @@ def predict(
 
     if asked:
         arguments: list[Any] = ["predict", "--model", export, "--k", K]
-        if newer := next((work.served.newer for work in asked if work.served.newer), ()):
-            write_jsonl(path := asked[0].folder / "newer.jsonl", newer)
-            arguments += ["--newer", path]
+        served = next((work.served for work in asked if work.served.newer or work.served.moved), None)
+        if served:
+            path, held = asked[0].folder / "held.json", {"tools": served.newer, "clauses": served.clauses}
+            write_atomic(path, json.dumps(held, ensure_ascii=False))
+            arguments += ["--held", path]
         for work in asked:
             source, out = work.folder / "items.jsonl", work.folder / "predictions.jsonl"
             decode = GIVEN_DOMAIN.get(work.decode, work.decode)
@@ -288,45 +291,48 @@ def predict(
             work.publish(ctx, result)
 
 
-def embed(ctx: JobContext, work: Work, progress: JobProgress) -> None:
-    label = f"{work.evaluation.benchmark}, {work.decode}"
-    given = work.decode in GIVEN_DOMAIN
-    found = by_embedding(ctx, work.folder, work.rows, label, progress, given_domain=given)
-    write_jsonl(work.folder / "predictions.jsonl", found)
-    work.asked = work.rows
+def embed(ctx: JobContext, works: Sequence[Work], progress: JobProgress) -> None:
+    """The baseline on all its benchmarks, whose requests one child encodes."""
+    rows = [row for work in works for row in work.rows]
+    vectors = encode(ctx, works[0].folder, rows, "embedding", progress)
+    for work in works:
+        own, vectors = np.split(vectors, [len(work.rows)])
+        found = by_embedding(work.rows, own, given_domain=work.decode in GIVEN_DOMAIN)
+        write_jsonl(work.folder / "predictions.jsonl", found)
+        work.asked = work.rows
 
 
-def by_embedding(
-    ctx: JobContext,
-    folder: Path,
-    rows: Rows,
-    label: str,
-    progress: JobProgress,
-    *,
-    given_domain: bool = False,
-) -> Rows:
-    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows: {id, tools, scores}.
-    `given_domain`: over those of each row's domain alone."""
+def encode(ctx: JobContext, folder: Path, rows: Rows, label: str, progress: JobProgress) -> EmbeddingRows:
+    """Queries encoded as the catalog encodes tools, in the order of the rows."""
     texts, out = folder / "texts.jsonl", folder / "encoded"
-    write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in rows])
+    write_jsonl(texts, [{"id": str(at), "text": row["query"]} for at, row in enumerate(rows)])
     arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
     run(ctx, ENCODER, arguments, folder / "errors.txt", lambda event: progress.show(event, label))
+    progress.before += len(rows)
+    vectors: EmbeddingRows = np.load(out / "embeddings.npy")
+    return vectors[np.argsort(list(map(int, read_json(out / "ids.json"))))]
+
+
+def by_embedding(rows: Rows, vectors: EmbeddingRows, *, given_domain: bool = False) -> Rows:
+    """Tools ranked by cosine over the stored rows: {id, tools, scores}. `given_domain`: over those of each row's domain
+    alone."""
     tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
     stored = sorted(tools.values_list("name", "domain", "embedding"))  # by name, as ties are settled
-    domains = {str(row["id"]): row["domain"] if given_domain else "" for row in rows}
-    keys, queries = read_json(out / "ids.json"), np.load(out / "embeddings.npy")
-    lists: dict[str, list[tuple[str, float]]] = {}
-    for domain in set(domains.values()):
+    domains = [row["domain"] if given_domain else "" for row in rows]
+    lists: dict[int, list[tuple[str, float]]] = {}
+    for domain in set(domains):
         chosen = [row for row in stored if not domain or row[1] == domain]
         matrix = np.asarray([np.asarray(row) for *_, row in chosen], dtype=np.float32)
-        places = [at for at, key in enumerate(keys) if domains[str(key)] == domain]
-        names = [name for name, *_ in chosen]
-        found = ranked(queries[places], matrix, names, EMBEDDING_K)
-        lists |= {str(keys[at]): row for at, row in zip(places, found, strict=True)}
-    progress.before += len(rows)
+        places = [at for at, of in enumerate(domains) if of == domain]
+        found = ranked(vectors[places], matrix, [name for name, *_ in chosen], EMBEDDING_K)
+        lists |= dict(zip(places, found, strict=True))
     return [
-        {"id": key, "tools": [name for name, _ in row], "scores": [score for _, score in row]}
-        for key, row in lists.items()
+        {
+            "id": str(row["id"]),
+            "tools": [name for name, _ in lists[at]],
+            "scores": [score for _, score in lists[at]],
+        }
+        for at, row in enumerate(rows)
     ]
 
 

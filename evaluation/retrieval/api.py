@@ -64,6 +64,9 @@ PLAINLY: dict[str, Callable[[Any], bool]] = {
 }
 
 
+WHICH = "a model's id, an alias, or `search`: no model"
+
+
 class QueryInput(InputSerializer):
     query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
     mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
@@ -93,7 +96,9 @@ class QueryInput(InputSerializer):
 
 
 class RetrieveInput(QueryInput):
-    model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
+    model = serializers.CharField(
+        default="champion", max_length=20, help_text="a model's id, an alias, or `search`: no model"
+    )
     stream = serializers.BooleanField(
         default=False, help_text="server-sent events; so does `Accept: text/event-stream`"
     )
@@ -107,7 +112,9 @@ class RetrieveInput(QueryInput):
 
 class BatchInput(InputSerializer):
     requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=retriever.MOST_QUERIES)
-    model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
+    model = serializers.CharField(
+        default="champion", max_length=20, help_text="a model's id, an alias, or `search`: no model"
+    )
     caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
 
 
@@ -125,10 +132,24 @@ class RetrievedTool(serializers.Serializer[Any]):
 
 
 class RetrievingModel(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
+    id = serializers.IntegerField(
+        allow_null=True, help_text="null: no model is in use, and a plain search answered"
+    )
     cell = serializers.CharField(help_text="(format, memo, retrieval)")
     base = serializers.CharField(help_text="the base model it was trained from")
-    snapshot = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True)
+
+
+class SpokenClause(serializers.Serializer[Any]):
+    token = serializers.CharField()
+    rule = serializers.CharField(help_text="code of its rule")
+    domain = serializers.CharField()
+    version = serializers.IntegerField(help_text="of the rule, as it is published")
+    text = serializers.CharField(help_text="as it stands in the rule")
+    tools = TextList(help_text="the tools that it leads to")
+    share = serializers.FloatField(help_text="probability that it speaks to the request")
+    trained = serializers.BooleanField(help_text="false: it is in force, and no training has seen it yet")
+    decided = serializers.BooleanField(help_text="whether the answer follows it")
 
 
 class CitedRule(serializers.Serializer[Any]):
@@ -178,6 +199,10 @@ class RetrieveAnswer(serializers.Serializer[Any]):
         help_text="why confidence or fits is null, and what to do about it; empty otherwise",
     )
     trace = serializers.CharField(allow_blank=True)
+    written_out = serializers.BooleanField(
+        help_text="the trace was written out from what the model decided; false where the model wrote it"
+    )
+    clauses = SpokenClause(many=True, help_text="the likeliest of the clauses in force, three at most")
     follows_trace = serializers.BooleanField(
         allow_null=True,
         help_text="whether the model's list is the tools its trace ends with, before any are withheld; "

@@ -25,16 +25,20 @@ from trace_site.database import Generations, generation_key
 from trace_site.lib.files import content_hash
 from training.models import AliasMove, Model
 from training.registry.registry import (
+    as_held,
     export_dir,
+    held_clauses,
     held_tools,
     holds_newer,
     model_named,
     newer_than,
+    newest,
     tools_of,
 )
 
 FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
 MOST_MOVES = 20  # of the champion's alias that are looked through for them
+PLAIN_SEARCH = "search"  # asks no model
 MOST_HOLDERS = 64  # different sets of permissions whose withheld names are kept
 
 
@@ -49,12 +53,20 @@ class KnownTool:
 
 class Newer(NamedTuple):
     """Tools that some models have no token for. `held`: those that the engine answers with by their descriptions, by
-    `name` together; `of`: those of each model; `lost`: how many each cannot answer with."""
+    `name` together; `of`: those of each model; `lost`: how many each cannot answer with. Without a model all are held,
+    and none is newer."""
 
     name: str
     held: dict[str, dict[str, Any]]
-    of: dict[int, frozenset[str]]
-    lost: dict[int, int]
+    of: dict[int | None, frozenset[str]]
+    lost: dict[int | None, int]
+
+
+class Force(NamedTuple):
+    """The clauses that are in force, by token, and by `name` together."""
+
+    name: str
+    clauses: dict[str, dict[str, Any]]
 
 
 class CatalogPart:
@@ -63,7 +75,7 @@ class CatalogPart:
         self._domains: set[str] = set()
         self._masked: frozenset[str] | None = None
         self._without: dict[str, list[str]] = {}
-        self._newer: dict[tuple[int, ...], Newer] = {}
+        self._newer: dict[tuple[int | None, ...], Newer] = {}
         self._needs: dict[str, frozenset[str]] | None = None
         self._redactions: dict[frozenset[str], Redaction] = {}
 
@@ -96,12 +108,16 @@ class CatalogPart:
             self._without[digest] = sorted(self._masked & tools_of(Path(folder), digest))
         return self._without[digest]
 
-    def newer(self, models: Mapping[str, Model]) -> "Newer":
+    def newer(self, models: Mapping[str | None, Model | None]) -> "Newer":
         """The tools that came to the catalog after these models, by their folders; none that is blocked."""
-        key = tuple(model.pk for model in models.values())
+        key = tuple(model.pk if model else None for model in models.values())
         if key not in self._newer:
-            found = Newer("", {}, {}, {})
+            found = Newer("", {}, {None: frozenset()}, {None: 0})
             for folder, model in models.items():
+                if folder is None or model is None:
+                    every = Tool.objects.filter(status=Tool.Status.ACTIVE, blocked_at=None)
+                    found.held.update((tool["name"], tool) for tool in as_held(every.order_by("name")))
+                    continue
                 newer = newer_than(tools_of(Path(folder), model.store_digest)).filter(blocked_at=None)
                 own = held_tools(newer) if holds_newer(model) else []
                 found.held.update((tool["name"], tool) for tool in own)
@@ -128,6 +144,23 @@ class RulesPart:
     def __init__(self) -> None:
         self._codes: frozenset[str] | None = None
         self._rules: dict[str, list[Rule]] = {}
+        self._force: Force | None = None
+
+    def force(self) -> Force:
+        if self._force is None:
+            clauses = held_clauses()
+            self._force = Force(content_hash(clauses), {one["token"]: one for one in clauses})
+        return self._force
+
+    def of_clause(self, token: str | None, start: int) -> list[dict[str, Any]]:
+        """The rule of the clause that decided, as it is published."""
+        said = self.force().clauses.get(token or "")
+        found = [] if said is None else self.named(said["rule"])
+        return [
+            _citation(rule, rule.published, True, start)
+            for rule in found
+            if said and rule.domain_id == said["domain"] and rule.published
+        ]
 
     def codes(self) -> frozenset[str]:
         """Of the published rules."""
@@ -197,17 +230,18 @@ def version_numbered(rule: int, number: int) -> RuleVersion | None:
 
 class ServingPart:
     def __init__(self) -> None:
-        self._models: dict[str, Model] = {}
+        self._models: dict[str, Model | None] = {}
         self._folders: dict[int, tuple[str, float]] = {}
         self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
         self._share: float | None = None
 
-    def model(self, reference: str | int) -> Model:
-        """Raises TraceError `not_found`."""
+    def model(self, reference: str | int) -> Model | None:
+        """None: PLAIN_SEARCH, or a champion where there is none yet. Raises TraceError `not_found`."""
         name = str(reference).strip()
         if name not in self._models:
-            self._models[name] = model_named(name)
+            none_yet = name == AliasMove.Alias.CHAMPION and newest(name) is None
+            self._models[name] = None if none_yet or name == PLAIN_SEARCH else model_named(name)
         return self._models[name]
 
     def folder(self, model: Model) -> str:
@@ -227,8 +261,10 @@ class ServingPart:
             self._earlier = [models[pk] for pk in earlier if pk in models][:FALLBACKS]
         return self._earlier
 
-    def fits(self, model: Model) -> dict[str, Fit]:
+    def fits(self, model: Model | None) -> dict[str, Fit]:
         """{decode: how far its answers can be trusted}."""
+        if model is None:
+            return {}
         if model.pk not in self._fits:
             rows = Calibration.objects.filter(model=model)
             self._fits[model.pk] = {row.decode: Fit.of(row.fit) for row in rows}

@@ -12,14 +12,22 @@ import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from evaluation.core.asking import Query
+from evaluation.core.confidence import AnswerVerdict
 from evaluation.core.metrics import NO_TRACE, trace_notes
 from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
-from evaluation.retrieval.calibration import NEWER_FIRST, NO_TOOL_FITS, UNKNOWN, WITHHELD_FIRST, judged
+from evaluation.retrieval.calibration import (
+    NEWER_FIRST,
+    NO_MODEL,
+    NO_TOOL_FITS,
+    UNKNOWN,
+    WITHHELD_FIRST,
+    judged,
+)
 from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
 from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
 from trace_site.artefacts import store
@@ -66,15 +74,18 @@ class Session:
         for query in queries:
             check(query, self.known)
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
-        self.models = {self.known.serving.folder(self.wanted): self.wanted}
-        if model == AliasMove.Alias.CHAMPION:  # while a new champion loads, the one before it answers
+        folder = None if self.wanted is None else self.known.serving.folder(self.wanted)
+        self.models: dict[str | None, Model | None] = {folder: self.wanted}
+        if (
+            self.wanted and model == AliasMove.Alias.CHAMPION
+        ):  # while a new champion loads, the one before it answers
             for earlier in self.known.serving.earlier_champions():
                 try:
                     self.models.setdefault(self.known.serving.folder(earlier), earlier)
                 except TraceError:
                     continue  # its files are gone or damaged
         self.engine = engine or running_engine()
-        self.newer = self.known.catalog.newer(self.models)
+        self.newer, self.force = self.known.catalog.newer(self.models), self.known.rules.force()
 
     def request(self) -> Answer:
         """What the engine is told besides the questions."""
@@ -82,10 +93,16 @@ class Session:
         without = [
             name
             for at, model in self.models.items()
+            if at and model
             for name in self.known.catalog.without(at, model.store_digest)
         ]
-        asked = {"model": wanted, "fallback": fallback, "newer": self.newer.name}
+        asked = {"model": wanted, "fallback": fallback, "held": self.held}
         return asked | {"without": list(dict.fromkeys(without))}
+
+    @property
+    def held(self) -> str:
+        """The name of all that came after the models. Where no rule is in force, that is held too."""
+        return f"{self.newer.name}/{self.force.name}"
 
     def ask(self, path: str, questions: Answer, departure: Departure | None, patience: float = 0.0) -> Answer:
         """The engine's raw answer."""
@@ -93,7 +110,7 @@ class Session:
         try:
             return ask(self.engine, path, request, patience, departure)
         except TraceError as error:
-            self.tell_newer(error)
+            self.tell_held(error)
             return ask(self.engine, path, request, patience, departure)
 
     def ask_in_lines(self, query: Query, departure: Departure | None) -> Iterator[Answer]:
@@ -102,17 +119,18 @@ class Session:
         try:
             first = list(islice(parts, 1))
         except TraceError as error:
-            self.tell_newer(error)
+            self.tell_held(error)
             first, parts = [], ask_in_lines(self.engine, "/retrieve", request, departure)
         yield from first
         yield from parts
 
-    def tell_newer(self, refusal: TraceError) -> None:
-        """Tell the engine of the newer tools where it refused for want of them, as it does after each change of the
-        catalog; raise what else it refused with."""
-        if refusal.code != "unknown_tools":
+    def tell_held(self, refusal: TraceError) -> None:
+        """Tell the engine what it is to hold where it refused for want of that, as it does after each change of the
+        catalog or the rules; raise what else it refused with."""
+        if refusal.code != "unknown_catalog":
             raise refusal
-        ask(self.engine, "/tools", {"newer": self.newer.name, "tools": list(self.newer.held.values())})
+        tools, clauses = list(self.newer.held.values()), list(self.force.clauses.values())
+        ask(self.engine, "/held", {"held": self.held, "tools": tools, "clauses": clauses})
 
     def answer(self, query: Query, raw: Answer, asked_at: float) -> Answer:
         """What is told of the engine's raw answer."""
@@ -120,60 +138,42 @@ class Session:
         fast, trace = (raw["fast"], raw["trace"]) if query.mode == "both" else (raw, raw)
         parts = (fast, trace) if query.mode == "both" else (raw,)
         answer = fast if query.mode == "fast" else trace
-        tools = self.known.catalog.tools(
+        known = self.known.catalog.tools(
             {name for part in parts for key in ("tools", "withheld") for name in part.get(key) or ()}
         )
-        withheld = withheld_of(parts, tools, query.permissions)
+        withheld = withheld_of(parts, known, query.permissions)
+        newer = self.newer.of[model.pk if model else None]
+        shown = described(answer, known, withheld, newer)[: query.k]
+        sure = self.sureness(query, model, answer, withheld, shown)
         text = str(trace.get("trace") or "") if query.mode != "fast" else ""
         said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
-        cited = (
-            self.known.rules.cited(text, model.run.snapshot_id, [tools.get(name) for name in trace["tools"]])
-            if text
-            else []
-        )
-        features = trace.get("features") or {}
-        decode = "fast" if query.mode == "fast" else "trace"
-        verdict, calibration = judged(self.known.serving.fits(model), decode, features)
-        first_is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(
-            answer["tools"][:1]
-        )
-        if first_is_withheld:  # the confidence is that of a tool which is not shown
-            verdict = replace(verdict, confidence=None)
-        newer = self.newer.of[model.pk]
-        shown = described(answer, tools, withheld, newer)[: query.k]
-        newer_first = [tool["name"] for tool in shown[:1] if tool["newer"]]
-        if newer_first:
-            verdict, calibration = UNKNOWN, NEWER_FIRST
-        ranked = described(fast, tools, withheld, newer)[: query.k] if query.mode == "both" else []
         unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
-        now = time.perf_counter()
         computed = max(float(part.get("seconds", 0)) for part in parts)
-        notes = [
-            *([NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if first_is_withheld else []),
-            *newer_notes(newer_first, self.newer.lost[model.pk]),
-            *reading_notes(query.query, unread, cut),
-            *trace_notes(**said),
-        ]
-        if model != self.wanted:
-            notes.append(
-                f"Model {self.wanted.pk} is still loading; model {model.pk}, a champion before it, answered."
-            )
+        now = time.perf_counter()
         found = {
             "model": about(model),
             "mode": query.mode,
             "tools": shown,
-            "ranked": ranked,
-            "confidence": verdict.confidence,
-            "fits": verdict.fits,
-            "calibration": calibration,
+            "ranked": described(fast, known, withheld, newer)[: query.k] if query.mode == "both" else [],
+            "confidence": sure.verdict.confidence,
+            "fits": sure.verdict.fits,
+            "calibration": sure.calibration,
             "trace": text,
+            "written_out": bool(text) and "clauses" in answer,
+            "clauses": self.clauses(answer),
             **said,
-            "cited_rules": cited,
+            "cited_rules": self.cited(model, trace, text, known),
             "withheld": told(withheld),
             "exact": fast.get("exact"),
             "unread": unread,
             "cut_request": cut,
-            "notes": notes,
+            "notes": [
+                *sure.notes,
+                *newer_notes(sure.newer, self.newer.lost[model.pk if model else None]),
+                *reading_notes(query.query, unread, cut),
+                *trace_notes(**said),
+                *model_notes(model, self.wanted),
+            ],
             "seconds": round(computed, 4),
             "latency": {
                 "model": round(computed, 4),
@@ -181,17 +181,67 @@ class Session:
                 "total": round(now - self.started, 4),
             },
         }
-        return found if query.permissions is None or not text else self.redacted(found, query.permissions)
+        return found if query.permissions is None else self.redacted(found, query.permissions)
 
-    def answering(self, raw: Answer) -> Model:
-        return self.models.get(str(raw.get("model")), self.wanted)
+    def sureness(
+        self,
+        query: Query,
+        model: Model | None,
+        answer: Answer,
+        withheld: Mapping[str, frozenset[str]],
+        shown: Sequence[dict[str, Any]],
+    ) -> "Sureness":
+        """How far the answer can be relied on. The confidence of a tool that is not shown is nobody's, and of one that
+        the model does not know nothing is known."""
+        decode = "fast" if query.mode == "fast" else "trace"
+        verdict, calibration = judged(self.known.serving.fits(model), decode, answer.get("features") or {})
+        is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(answer["tools"][:1])
+        if is_withheld:
+            verdict = replace(verdict, confidence=None)
+        newer = [tool["name"] for tool in shown[:1] if tool["newer"]]
+        if newer:
+            verdict, calibration = UNKNOWN, NEWER_FIRST
+        if model is None:
+            calibration = NO_MODEL
+        notes = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
+        return Sureness(verdict, calibration, newer, notes)
+
+    def clauses(self, answer: Answer) -> list[Answer]:
+        """The clauses that spoke loudest, in the words of their rules; `decided`: the one that the answer follows."""
+        found = []
+        for one in answer.get("clauses") or ():
+            if said := self.force.clauses.get(one["token"]):
+                kept = {name: said[name] for name in ("token", "rule", "domain", "version", "text", "tools")}
+                decided = one["token"] == answer.get("clause")
+                found.append({**kept, "share": one["share"], "trained": one["trained"], "decided": decided})
+        return found
+
+    def cited(
+        self, model: Model | None, trace: Answer, text: str, known: Mapping[str, KnownTool | None]
+    ) -> list[dict[str, Any]]:
+        """The rules that a trace rests on: that of the clause which decided, or those that a model named in writing."""
+        if "clause" in trace:
+            said = self.force.clauses.get(trace["clause"] or "")
+            return (
+                self.known.rules.of_clause(trace["clause"], text.find(said["rule"]) if said else -1)
+                if text
+                else []
+            )
+        if not text or model is None:
+            return []
+        return self.known.rules.cited(
+            text, model.run.snapshot_id, [known.get(name) for name in trace["tools"]]
+        )
+
+    def answering(self, raw: Answer) -> Model | None:
+        return self.models.get(raw.get("model"), self.wanted)
 
     def first_part(self, query: Query, raw: Answer) -> Answer:
         """The ranked list of mode both, before the trace is written."""
         model = self.answering(raw)
         tools = self.known.catalog.tools([*raw["tools"], *(raw.get("withheld") or ())])
         withheld = withheld_of([raw], tools, query.permissions)
-        ranked = described(raw, tools, withheld, self.newer.of[model.pk])[: query.k]
+        ranked = described(raw, tools, withheld, self.newer.of[model.pk if model else None])[: query.k]
         return {"model": about(model), "ranked": ranked, "withheld": told(withheld)}
 
     def redaction(self, query: Query) -> Redaction | None:
@@ -203,7 +253,11 @@ class Session:
         names = self.known.catalog.redaction(holds)
         trace = names.whole(found["trace"])
         known = self.known.catalog.tools(
-            [*found["trace_tools"], *(rule["target"] for rule in found["cited_rules"])]
+            [
+                *found["trace_tools"],
+                *(rule["target"] for rule in found["cited_rules"]),
+                *(name for one in found["clauses"] for name in one["tools"]),
+            ]
         )
 
         def shown(name: str) -> str:
@@ -219,8 +273,21 @@ class Session:
             }
             for rule in found["cited_rules"]
         ]
+        clauses = [
+            {**one, "text": names.anew().whole(one["text"]), "tools": [shown(name) for name in one["tools"]]}
+            for one in found["clauses"]
+        ]
         trace_tools = [shown(name) for name in found["trace_tools"]]
-        return {**found, "trace": trace, "trace_tools": trace_tools, "cited_rules": rules}
+        return {**found, "trace": trace, "trace_tools": trace_tools, "cited_rules": rules, "clauses": clauses}
+
+
+class Sureness(NamedTuple):
+    """`newer`: the first tool's name where that is newer than the model."""
+
+    verdict: AnswerVerdict
+    calibration: str
+    newer: list[str]
+    notes: list[str]
 
 
 def retrieve(
@@ -235,8 +302,9 @@ def retrieve(
     engine: Engine | None = None,
     patience: float = 0.0,
 ) -> Answer:
-    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "follows_trace",
-    "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes", "seconds", "latency"}.
+    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "written_out", "clauses",
+    "follows_trace", "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes", "seconds",
+    "latency"}.
 
     fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
     `ranked`. `permissions`: the targets that are granted, none where it is empty; None: all, for whoever may read the
@@ -326,7 +394,9 @@ def _refused(said: Mapping[str, Any]) -> TraceError:
     return TraceError(str(said.get("message") or "the engine failed."), code=code, where="engine")
 
 
-def about(model: Model) -> Answer:
+def about(model: Model | None) -> Answer:
+    if model is None:
+        return {"id": None, "cell": "", "base": "", "snapshot": None}
     run = model.run
     return {"id": model.pk, "cell": run.cell, "base": run.base, "snapshot": run.snapshot_id}
 
@@ -366,6 +436,16 @@ def described(
         for name, score in zip(answer["tools"], scores, strict=False)
         if name not in withheld
     ]
+
+
+def model_notes(model: Model | None, wanted: Model | None) -> list[str]:
+    if wanted is None:
+        return [
+            "No model is in use yet: this is a search over descriptions and the clauses of published rules."
+        ]
+    if model is not None and model != wanted:
+        return [f"Model {wanted.pk} is still loading; model {model.pk}, a champion before it, answered."]
+    return []
 
 
 def newer_notes(first: Sequence[str], lost: int) -> list[str]:

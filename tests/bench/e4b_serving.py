@@ -2,7 +2,7 @@
 
     python -m tests.bench.e4b_serving [--only decode static fast guesses] [--rows 1 32 256] [--pairs 3] [--toy]
 
-decode    300 tokens after 200, 1, 32 and 256 at a time: `NamedContexts` against `generate` with its dynamic cache (goal
+decode    300 tokens after 200, 1, 32 and 256 at a time: `Contexts` against `generate` with its dynamic cache (goal
           a4 of the project's performance targets)
 static    the same with its static cache, which compiles its forward for minutes; one size of `--rows` a process, for on
           torch 2.11 it ended in an illegal memory access where graphs of other sizes had been recorded before
@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 from evaluation.ml import trie
-from evaluation.ml.contexts import Context, NamedContexts, Tree
+from evaluation.ml.contexts import Context, Contexts, Tree
 from evaluation.ml.fused import fuse
 from evaluation.ml.graphs import AGAIN
 from evaluation.ml.search import Search, top_k
@@ -166,7 +166,7 @@ def goal(found: Found, wanted: str, met: bool) -> bool:
 def decode(bench: Bench, cache: str | None = None) -> list[bool]:
     verdicts = []
     for rows in bench.rows or ((1, 4) if bench.toy else (1, 32, 256)):
-        contexts, prompts = NamedContexts(bench.served, 0, fixed=True), bench.prompts(rows, bench.read)
+        contexts, prompts = Contexts(bench.served, 0, fixed=True), bench.prompts(rows, bench.read)
         ours = partial(written, contexts, prompts, bench.written)
         theirs = partial(generated, bench, prompts, cache)
         for _ in range(AGAIN):
@@ -188,7 +188,7 @@ def decode(bench: Bench, cache: str | None = None) -> list[bool]:
     return verdicts
 
 
-def written(contexts: NamedContexts, prompts: Prompts, count: int) -> Prompts:
+def written(contexts: Contexts, prompts: Prompts, count: int) -> Prompts:
     """Greedily, as the engine feeds them."""
     asked, scores = contexts.admit(prompts)
     columns = [scores.best]
@@ -241,7 +241,7 @@ def fast(bench: Bench) -> list[bool]:
     for kind, tools in (("a token a tool", flat), ("wrapped", wrapped(bench))):
         root = trie.build(tools)
         for rows in (1, 4) if bench.toy else (1, 32):
-            contexts = NamedContexts(bench.served, 0, fixed=True)
+            contexts = Contexts(bench.served, 0, fixed=True)
             prompts = bench.prompts(rows, bench.asked)
             ids, depth = torch.tensor(prompts, device=device()), len(tools[0])
             ours = partial(ranked, contexts, prompts, root, None if depth == 1 else OPENED)
@@ -265,7 +265,7 @@ def fast(bench: Bench) -> list[bool]:
     return verdicts
 
 
-def ranked(contexts: NamedContexts, prompts: Prompts, root: trie.Node, most: int | None) -> list[list[int]]:
+def ranked(contexts: Contexts, prompts: Prompts, root: trie.Node, most: int | None) -> list[list[int]]:
     """As the engine answers `fast`."""
     asked, scores = contexts.admit(prompts)
     found = top_k(contexts, asked, scores, [Search(root, WIDTH, most=most) for _ in asked])
@@ -288,7 +288,7 @@ def guesses(bench: Bench) -> list[bool]:
     free = bench.speed * bench.weights / bench.rate / bench.products
     print(f"{free:.0f} tokens a forward are free by the measured rates")
     for rows in (1, 4) if bench.toy else (1, 8, 32):
-        contexts = NamedContexts(bench.served, 0, fixed=True)
+        contexts = Contexts(bench.served, 0, fixed=True)
         asked, _ = contexts.admit(bench.prompts(rows, bench.read))
         for count in (1, 2) if bench.toy else (1, 4, 8, 16, 32):
             one, several = (partial(checked, contexts, asked, size) for size in (1, count))
@@ -308,7 +308,7 @@ def guesses(bench: Bench) -> list[bool]:
     return verdicts
 
 
-def checked(contexts: NamedContexts, asked: list[Context], count: int) -> list[int]:
+def checked(contexts: Contexts, asked: list[Context], count: int) -> list[int]:
     """A forward over a guess, and what the model would have written."""
     scores, _ = contexts.look(asked, [Tree.chain(range(3, 3 + count))] * len(asked))
     return scores.best

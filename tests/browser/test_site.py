@@ -4,7 +4,8 @@ import pytest
 
 from catalog.models import Clustering
 from tests.browser.reviewing import widths
-from tests.factories import make_cluster, make_rule
+from tests.factories import make_cluster, make_rule, make_run
+from trace_site.jobs import Job, enqueue
 
 pytestmark = pytest.mark.browser
 
@@ -99,3 +100,15 @@ def test_table_sorts_by_the_chosen_column(open_page, look_alikes):
     assert pairs() == sorted(unsorted) != unsorted
     page.get_by_role("button", name="Two tools").click()
     assert pairs() == sorted(unsorted, reverse=True)
+
+
+def test_the_strip_tells_how_far_a_training_is_and_moves_nothing(open_page):
+    job = enqueue("training", {}, title="train", wake=False)
+    make_run(job=job)
+    page = open_page("reviewer")
+    page.goto("/rules/")
+    strip, top = page.locator("#strip"), page.locator("main").bounding_box()["y"]
+    assert "waits for a worker" in strip.inner_text()
+    Job.objects.filter(pk=job.pk).update(state="running", done=5, total=10, rate=0.1, note="stage 1")
+    page.get_by_text("about 50 s left").wait_for()
+    assert page.locator("main").bounding_box()["y"] == top

@@ -24,7 +24,7 @@ def predict(args: argparse.Namespace) -> None:
 
 
 def predict_one(args: argparse.Namespace) -> None:
-    newer = rows_of(args.newer) if args.newer else []
+    newer = json.loads(args.held.read_text())["tools"] if args.held else []
     tools = [tool["name"] for tool in [*json.loads((args.model / "trace.json").read_text())["tools"], *newer]]
     done = len(args.out.read_text().splitlines()) if args.out.is_file() else 0
     with args.out.open("a") as handle:
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent-pipe", action="store_true")
     parser.add_argument("what")
-    for name in ("--model", "--out", "--newer"):
+    for name in ("--model", "--out", "--held"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--in", dest="input", type=Path)
     for name in ("--decode", "--encoder"):

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM  # noqa: E402
 from transformers.integrations import sdpa_attention  # noqa: E402
 
-from evaluation.ml.contexts import Contexts, NamedContexts, Scores, Tree  # noqa: E402
+from evaluation.ml.contexts import Contexts, Scores, Tree  # noqa: E402
 from evaluation.ml.fused import fuse  # noqa: E402
 from evaluation.ml.graphs import AGAIN, WIDTH  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, write_base  # noqa: E402
@@ -96,7 +96,7 @@ def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str, fix
     start = [7, 8, 9]  # of every prompt but one, and longer than a sliding window in all
     prompts = [[*start, *(rng.randint(6, 200) for _ in range(length))] for length in (3, 90, 20, 5, 41, 12)]
     prompts.append([11, 12])
-    contexts = NamedContexts(fused(model), 0, start, fixed)
+    contexts = Contexts(fused(model), 0, start, fixed)
     assert_scored_as_alone(contexts, model, prompts, list(range(6, 60)))
     assert len(contexts) == 1, "only what every prompt begins with is left"
     if contexts.graphs:
@@ -112,7 +112,7 @@ def test_a_served_base_copies_no_keys_and_norms_in_one_kernel(tmp_path: Path, mo
     model = AutoModelForCausalLM.from_pretrained(write_base(tmp_path, "gemma4"), dtype=torch.float32).eval()
     assert fuse(model) == sum(type(part).__name__ == "Gemma4RMSNorm" for part in model.modules()) > 0
     monkeypatch.setattr(sdpa_attention, "repeat_kv", Mock(side_effect=AssertionError("keys are copied")))
-    contexts = NamedContexts(model, 0)
+    contexts = Contexts(model, 0)
     asked, _ = contexts.admit([[7, 8, 9], [11] * 30])
     contexts.look(asked, [Tree.chain([20, 21, 22]), Tree([30, 31], [-1, -1])])
 
@@ -125,7 +125,7 @@ def test_norms_that_add_1_to_their_weights_stay(tmp_path: Path) -> None:
 def test_a_recorded_step_reads_its_tensors_anew_each_time(tmp_path: Path, monkeypatch: Any) -> None:
     """On a CPU; a replay computes once more what was computed while it was recorded, on the same tensors."""
     model = AutoModelForCausalLM.from_pretrained(write_base(tmp_path, "gemma4"), dtype=torch.float32).eval()
-    contexts = NamedContexts(model, 0, fixed=True)
+    contexts = Contexts(model, 0, fixed=True)
     own: Any = contexts.graphs
     plain, open_graphs, replays = own.forward, [], []
 

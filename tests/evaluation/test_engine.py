@@ -1,4 +1,4 @@
-"""The decodes on a tiny random model, against plain forwards without a cache."""
+"""The decodes of a tiny random language model, against plain forwards without a cache."""
 
 import dataclasses
 import json
@@ -76,17 +76,7 @@ def exhaustive(engine, prefix):
 
 def fast_prefix(engine, item):
     chat = engine.export.chat
-    return [*engine.query_ids(item), *chat.empty_ids, *chat.list_open_ids]
-
-
-def test_export_from_before_encoders_is_asked_in_its_own_tokens(engines):
-    engine = engines("a")
-    chat = engine.export.chat
-    assert not (engine.export.folder / "encoder").exists() and chat.encoder_words is None
-    for item in [*ITEMS, {"id": "6", "query": "Pay  It [SEP] 請求"}]:
-        ids = engine.query_ids(item)
-        assert max(ids) < len(chat.tokenizer)
-        assert item["query"] in chat.tokenizer.decode(ids)
+    return [*engine.export.ids_of(item, "fast"), *chat.empty_ids, *chat.list_open_ids]
 
 
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
@@ -138,7 +128,7 @@ def closing(engines):
 def plain_thinking(engine, item):
     """Greedy by recomputing everything at each token: slow and obviously right."""
     chat = engine.export.chat
-    ids = [*engine.query_ids(item), *chat.open_ids]
+    ids = [*engine.export.ids_of(item, "trace"), *chat.open_ids]
     written = []
     while True:
         token = int(log_probabilities(engine, [*ids, *written])[-1].argmax())
@@ -218,7 +208,7 @@ def test_model_without_reasoning_lists_with_an_empty_trace(engines):
 
 
 def test_trace_free_counts_entries_that_are_no_tool(engines):
-    from evaluation.ml.engine import parsed_row
+    from evaluation.ml.rows import parsed_row
     from evaluation.ml.search import NOTHING
     from evaluation.ml.write import Written
 
@@ -241,7 +231,7 @@ def test_letters_take_the_best_option_letter_of_one_forward(engines):
     engine = engines("c")
     question = mcq_question(QUESTION)
     row = predictions(engine, "letters", [question, {**question, "id": "r", "tool": None}])["q"]
-    table = log_probabilities(engine, engine.question_ids(question))[-1]
+    table = log_probabilities(engine, engine.export.ids_of(question, "letters"))[-1]
     scores = [float(table[number]) for number in engine.export.chat.letter_ids(3)]
     assert row["scores"] == pytest.approx(scores, abs=1e-4)
     assert row["letter"] == "ABC"[scores.index(max(scores))]
@@ -270,7 +260,7 @@ def test_interrupted_predictions_go_on_to_the_same_file_contents(engines, tmp_pa
 
 
 def test_a_search_opens_all_it_must_unless_it_need_not_be_exact(engines, monkeypatch):
-    monkeypatch.setattr("evaluation.ml.engine.ENOUGH", 2)
+    monkeypatch.setattr("evaluation.ml.writing.ENOUGH", 2)
     assert all(row["exact"] for row in predictions(engines("c"), "fast").values())
     assert not predictions(engines("c"), "fast", [{**ITEMS[0], "exact": False}])["1"]["exact"]
 

@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("torch")
 
 from catalog.core.tokens import NameIndex  # noqa: E402
-from evaluation.ml.engine import Engine, listed_row, parsed_row, ranked_row  # noqa: E402
+from evaluation.ml.export import Export  # noqa: E402
+from evaluation.ml.rows import listed_row, parsed_row, ranked_row  # noqa: E402
 from evaluation.ml.trie import Mask  # noqa: E402
 from evaluation.ml.write import Written  # noqa: E402
 
@@ -76,19 +77,15 @@ def test_a_tool_withheld_after_decoding_is_no_change_of_mind():
         assert (row["tools"], row["follows_trace"]) == ([], True)
 
 
-class ReadingChat:
-    """Reads two words, and none with an x."""
+class ShortChat:
+    """Reads two words."""
 
-    query_ids = staticmethod(lambda query, permissions: [0])
     is_cut = staticmethod(lambda query, permissions: len(query.split()) + len(permissions) > 2)
-    unread = staticmethod(lambda query: [word for word in query.split() if "x" in word])
 
 
-def test_a_request_says_what_of_it_was_not_read():
-    engine = Engine(TextExport(chat=ReadingChat()))
-    asked = [{"query": "my pay"}, {"query": "my xx pay"}, {"query": "my pay", "permissions": ["pay"]}]
-    assert [engine.reading(item) for item in asked] == [
-        {"cut_request": False, "unread": []},
-        {"cut_request": True, "unread": ["xx"]},
-        {"cut_request": True, "unread": []},
+def test_a_request_says_whether_it_was_cut_and_that_nobody_knows_what_else_was_not_read():
+    export = TextExport(chat=ShortChat())
+    asked = [{"query": "my pay"}, {"query": "my old pay"}, {"query": "my pay", "permissions": ["pay"]}]
+    assert [Export.about(export, item) for item in asked] == [  # type: ignore[arg-type]
+        {"cut_request": cut, "unread": None} for cut in (False, True, True)
     ]

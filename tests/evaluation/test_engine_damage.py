@@ -39,12 +39,14 @@ DAMAGE = {
 }
 
 
+@pytest.mark.parametrize("kind", ["language model", "pocket"])
 @pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_export_is_refused_with_a_reason(tmp_path, harm):
+def test_a_damaged_export_is_refused_with_a_reason(tmp_path, harm, kind):
     from evaluation.ml.engine import open_engine
-    from tests.evaluation.tiny_export import write_export
+    from tests.evaluation.tiny_export import write_export, write_pocket
 
-    export = write_export(tmp_path / "export", "a")
+    export = tmp_path / "export"
+    write_pocket(export) if kind == "pocket" else write_export(export, "a")
     harm(export)
     names = [path for path in export.rglob("*") if path.is_file() and path.name != "manifest.json"]
     files = {str(path.relative_to(export)): {"sha256": sha256_file(path)} for path in names}

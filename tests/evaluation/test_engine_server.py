@@ -13,7 +13,7 @@ import pytest
 from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
-from evaluation.ml.server import MODELS, MOST_LISTS, Models, Server, read_json, read_models, read_request
+from evaluation.ml.server import MODELS, MOST_HELD, Models, Server, read_json, read_models, read_request
 from trace_site.lib.departure import Departed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
@@ -98,37 +98,70 @@ def test_answer_names_the_model_and_its_digest(tmp_path, ask):
 
 
 class Holding(EchoEngine):
-    """Answers with the newer tools it was given."""
+    """Answers with what it holds."""
 
-    def with_newer(self, tools):
-        return EchoEngine(f"{self.name} and {', '.join(tool['name'] for tool in tools)}")
+    def holding(self, tools, clauses):
+        return EchoEngine(
+            ", ".join([self.name, *(one["name"] for one in tools), *(one["token"] for one in clauses)])
+        )
 
 
-def test_newer_tools_are_told_once_and_answered_with_by_name(tmp_path, ask):
+TOOL = {"name": "New/Tool", "description": "Does it.", "domain": "hr", "permissions": [], "deprecated": False}
+CLAUSE = {
+    "token": "<<NEW#1>>",
+    "rule": "NEW",
+    "domain": "hr",
+    "version": 1,
+    "set": ["New/Tool"],
+    "tools": ["New/Tool"],
+    "text": "It is done with New/Tool",
+    "stance": "use",
+}
+
+
+def test_what_is_held_is_told_once_and_answered_with_by_name(tmp_path, ask):
     export, models = folder(tmp_path / "m"), models_below(tmp_path, lambda path: Holding(path.name))
-    request = {"model": str(export), "query": "pay", "newer": "list-1"}
+    request = {"model": str(export), "query": "pay", "held": "1"}
     status, _, refused = ask(models, request)
-    assert (status, refused["code"]) == (409, "unknown_tools")
-    row = {"name": "New/Tool", "description": "Does it.", "domain": "hr", "permissions": []}
-    for wrong in ({**row, "name": "New"}, {**row, "permissions": None}, {"name": "New/Tool"}, "New/Tool"):
-        assert ask(models, {"newer": "list-1", "tools": [wrong]}, "/tools")[0] == 400
-    assert ask(models, {"newer": "list-1", "tools": [row]}, "/tools")[0] == 200
+    assert (status, refused["code"]) == (409, "unknown_catalog")
+    told = {"held": "1", "tools": [TOOL], "clauses": [CLAUSE]}
+    wrong_tools = ({**TOOL, "name": "New"}, {**TOOL, "permissions": None}, {"name": "a/b"}, "a/b")
+    wrong_clauses = ({**CLAUSE, "tools": None}, {**CLAUSE, "text": 1}, {"token": "<<NEW#1>>"}, "a")
+    wrongs = [
+        *({"tools": [wrong]} for wrong in wrong_tools),
+        *({"clauses": [wrong]} for wrong in wrong_clauses),
+        {"tools": None},
+        {"clauses": None},
+        {"held": ""},
+    ]
+    for wrong in wrongs:
+        assert ask(models, {**told, **wrong}, "/held")[0] == 400, wrong
+    assert ask(models, told, "/held")[0] == 200
     for path in ("/retrieve", "/batch"):
         body = request | ({"requests": [{"query": "pay"}]} if path == "/batch" else {})
         status, _, answer = ask(models, body, path)
-        assert status == 200 and "m and New/Tool" in json.dumps(answer)
-    assert ask(models, {**request, "newer": ""})[2]["tools"] == ["m"]
+        assert status == 200 and "m, New/Tool, <<NEW#1>>" in json.dumps(answer)
+    assert ask(models, {**request, "held": ""})[2]["tools"] == ["m"]
 
 
-def test_lists_of_newer_tools_are_forgotten_the_oldest_first(tmp_path, ask):
+def test_without_a_model_what_is_held_answers_by_itself(tmp_path, ask):
+    models = models_below(tmp_path, lambda path: Holding("untrained" if path is None else path.name))
+    assert ask(models, {"held": "1", "tools": [TOOL], "clauses": []}, "/held")[0] == 200
+    status, _, answer = ask(models, {"model": None, "query": "pay", "held": "1"})
+    assert (status, answer["model"], answer["digest"]) == (200, None, "untrained")
+    assert answer["tools"] == ["untrained, New/Tool"]
+    assert ask(models, {"model": None, "query": "pay"})[0] == 400, "nothing to answer with"
+
+
+def test_what_is_held_is_forgotten_the_oldest_first(tmp_path, ask):
     export, models = folder(tmp_path / "m"), models_below(tmp_path, lambda path: Holding(path.name))
-    for number in range(MOST_LISTS + 1):
-        ask(models, {"newer": f"list-{number}", "tools": []}, "/tools")
+    for number in range(MOST_HELD + 1):
+        ask(models, {"held": f"{number}", "tools": [], "clauses": []}, "/held")
     asked = [
-        ask(models, {"model": str(export), "query": "pay", "newer": f"list-{number}"})[0]
-        for number in range(MOST_LISTS + 1)
+        ask(models, {"model": str(export), "query": "pay", "held": f"{number}"})[0]
+        for number in range(MOST_HELD + 1)
     ]
-    assert asked == [409, *[200] * MOST_LISTS]
+    assert asked == [409, *[200] * MOST_HELD]
 
 
 def test_both_answers_with_fast_and_trace(tmp_path, ask):

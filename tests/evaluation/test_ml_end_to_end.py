@@ -20,9 +20,8 @@ RECIPE = """
 max_seq_len: 256
 max_prompt_tokens: 64
 max_new_tokens: 24
-empty_thinking_share: 0.5
 replay: 0.5
-pocket: {encoder: ENCODER, vocab: 600, layers: 1, heads: 2, intermediate: 64}
+pocket: {encoder: ENCODER}
 stage1: {lr: 1.0e-3, encoder_lr: 1.0e-4, rows_lr: 1.0e-4, batch_size: 8, epochs: 2}
 stage2: {lr: 1.0e-3, encoder_lr: 1.0e-4, rows_lr: 1.0e-4, batch_size: 8, epochs: 2}
 """

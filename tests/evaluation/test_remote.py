@@ -32,17 +32,15 @@ def close_thoughts(folder):
     """Make the end of the thinking part likelier than a token that the model likes: traces of different lengths."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from trace_site.lib.files import sha256_file
-    from training.ml.bases.chat import load_chat
+    from tests.evaluation.tiny_export import sealed
+    from training.ml.bases.adapters import CLOSE
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model, close = AutoModelForCausalLM.from_pretrained(folder), load_chat(folder)[0].close_ids[0]
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    close, liked = tokenizer.convert_tokens_to_ids([CLOSE, "e"])
     weight = model.lm_head.weight.data
-    weight[close] = 1.5 * weight[tokenizer.convert_tokens_to_ids("e")]
+    weight[close] = 1.5 * weight[liked]
     model.save_pretrained(folder)
-    names = [path for path in folder.iterdir() if path.name != "manifest.json"]
-    files = {path.name: {"sha256": sha256_file(path)} for path in names}
-    (folder / "manifest.json").write_text(json.dumps({"files": files}))
+    sealed(folder, json.loads((folder / "trace.json").read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,7 @@ def pairs(tmp_path_factory):
     def get(fmt, reasoning=True, closing=False):
         if (fmt, reasoning, closing) not in made:
             folder = tmp_path_factory.mktemp("export")
-            write_export(folder, fmt, reasoning=reasoning, base="tiny/llama")
+            write_export(folder, fmt, reasoning=reasoning)
             if closing:
                 close_thoughts(folder)
             server = served(folder)
@@ -151,7 +149,7 @@ def test_where_the_likeliest_tokens_are_tools_one_question_ranks_them(tmp_path, 
     from evaluation.ml.engine import open_engine
     from tests.evaluation.tiny_export import write_export
 
-    folder = write_export(tmp_path / "export", "a", base="tiny/llama")
+    folder = write_export(tmp_path / "export", "a")
     server = served(folder)
     own = open_engine(folder, 1)
     tools = [tool["ids"][0] for tool in own.export.spec["tools"]]
@@ -245,7 +243,7 @@ def test_the_client_loads_no_torch():
 
 def test_pocket_is_answered_by_our_own_engine(tmp_path, monkeypatch):
     from evaluation.ml.engine import Engine, open_engine
-    from tests.evaluation.tiny_export import write_export
+    from tests.evaluation.tiny_export import write_pocket
 
     monkeypatch.setenv("TRACE_BACKEND_URL", "http://127.0.0.1:9/v1")
-    assert isinstance(open_engine(write_export(tmp_path / "export", "a"), 1), Engine)
+    assert isinstance(open_engine(write_pocket(tmp_path / "export"), 1), Engine)

@@ -21,7 +21,7 @@ RETRIES = 4
 def folder(tmp_path_factory):
     from tests.evaluation.tiny_export import write_export
 
-    return write_export(tmp_path_factory.mktemp("export") / "export", "b", base="tiny/llama")
+    return write_export(tmp_path_factory.mktemp("export") / "export", "b")
 
 
 @pytest.fixture(autouse=True)

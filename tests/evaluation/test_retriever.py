@@ -16,6 +16,7 @@ from evaluation.retrieval import retriever
 from tests.factories import crown, known_models, make_model, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
 from training.models import Run
 from training.registry import registry
 
@@ -80,7 +81,7 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
         "permissions": None,
         "without": [],
         "fallback": [],
-        "newer": "",
+        "held": f"/{content_hash([])}",
         "domain": None,
         "exact": True,
         "stream": False,
@@ -267,8 +268,16 @@ def test_api_without_an_engine_is_503_with_retry_after(api, champion, settings, 
     assert (answer.status_code, answer["Retry-After"], answer.json()["code"]) == (503, "1", "unavailable")
 
 
-def test_api_without_a_champion_is_404(api):
-    assert post(api).status_code == 404
+def test_without_a_champion_a_plain_search_answers_and_says_so(api, engine, tools):
+    answers, asked = engine
+    answers.append((200, fast("Leave/Book") | {"model": None}))
+    answer = post(api).json()
+    assert [tool["name"] for tool in answer["tools"]] == ["Leave/Book"]
+    assert answer["model"] == {"id": None, "cell": "", "base": "", "snapshot": None}
+    assert answer["notes"] == [
+        "No model is in use yet: this is a search over descriptions and the clauses of published rules."
+    ]
+    assert (asked[0]["model"], asked[0]["fallback"]) == (None, [])
 
 
 def test_api_limits_a_caller(api, champion, settings):
@@ -303,9 +312,9 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
 ):
     answers, asked = engine
     exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Leave/Book")
-    unknown = (409, {"message": "the list of newer tools is not known here.", "code": "unknown_tools"})
+    unknown = (409, {"message": "what is to be held is not known here.", "code": "unknown_catalog"})
     found = (200, fast("Pay/GetPaystub", "Leave/Book"))
-    answers.extend([unknown, (200, {"newer": "", "tools": 1}), found, found])
+    answers.extend([unknown, (200, {"held": "", "tools": 1, "clauses": 0}), found, found])
     for _ in range(2):
         answer = retriever.retrieve(query="q")
         assert [row["newer"] for row in answer["tools"]] == [True, False]
@@ -316,7 +325,7 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
             "trace."
         ]
     first, told, again, later = asked
-    assert first == again == later and first["newer"] == told["newer"] != ""
+    assert first == again == later and first["held"] == told["held"]
     stub = tools[1]
     assert told["tools"] == [
         {
@@ -324,12 +333,14 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
             "description": stub.description,
             "domain": stub.domain_id,
             "permissions": stub.permissions,
+            "deprecated": stub.deprecated,
         }
     ]
+    assert told["clauses"] == []
     answers.append(found)
     tool_block(tool=stub, because="down", actor=None)
     retriever.retrieve(query="q")
-    assert asked[-1]["newer"] == "", "a blocked tool is in no answer"
+    assert asked[-1]["held"] == f"/{content_hash([])}", "a blocked tool is in no answer"
 
 
 def test_a_base_without_an_encoder_says_in_every_answer_which_tools_it_is_too_old_for(
@@ -341,7 +352,7 @@ def test_a_base_without_an_encoder_says_in_every_answer_which_tools_it_is_too_ol
     answers.append((200, fast("Leave/Book")))
     answer = retriever.retrieve(query="q")
     assert answer["notes"] == ["1 tool is newer than this model, which cannot answer with it."]
-    assert asked[0]["newer"] == ""
+    assert asked[0]["held"] == f"/{content_hash([])}"
 
 
 def test_an_answer_whose_best_tool_is_withheld_says_so_and_is_sure_of_no_other(

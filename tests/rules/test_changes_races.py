@@ -1,5 +1,6 @@
 """Two people, or two processes, at the same moment: one wins, the other is told, and nothing is done twice."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -10,11 +11,13 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from catalog.models import Tool
+from catalog.models import TokenUnit, Tool
 from catalog.services import catalog_lock
 from rules.changes import drafts
 from rules.changes import services as changes_services
-from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.exchange.services import rules_import
+from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleClause, RuleVersion
+from rules.selectors import clauses_in_force
 from rules.services import rule_withdraw
 from tests.rules.ways import TEXT, World, content
 from trace_site.audit.models import AuditEntry
@@ -205,3 +208,19 @@ def test_rule_withdrawn_by_a_command_while_a_request_is_applied_conflicts_or_com
     world.rule.refresh_from_db()
     assert world.rule.published_id is None
     assert done[0] in ("applied", "conflict") and len(texts(world.rule)) == (2 if done[0] == "applied" else 1)
+
+
+def test_clauses_that_are_published_at_once_get_slots_of_their_own(world, tmp_path):
+    rule = {"tool_name": "A/New", "confusables": ["A/Old"], "rule_text": TEXT, "code": "FILE"}
+    path = tmp_path / "rules.json"
+    path.write_text(json.dumps([rule]))
+    requests = [world.approved(world.new_rule(f"RULE_{number}")) for number in range(3)]
+    done = at_once(
+        *(applying(world, request) for request in requests),
+        lambda: rules_import(path=path, publish=True)[1],
+        lambda: rule_withdraw(rule=world.rule).published_id,
+    )
+    assert done == ["applied", "applied", "applied", 1, None]
+    slots = TokenUnit.objects.filter(family="clause").values_list("slot", flat=True)
+    assert sorted(slots) == list(range(len(slots))) and len(slots) == RuleClause.objects.count()
+    assert {one.code for one in clauses_in_force()} == {"RULE_0", "RULE_1", "RULE_2", "FILE"}

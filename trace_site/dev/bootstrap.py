@@ -1,7 +1,8 @@
 """Makes `.venv` and installs the pinned packages: `python3 trace_site/dev/bootstrap.py [extras]`.
 
-Runs before anything is installed, so it uses the standard library only. Each step has a name; a failure says which
-step and what to do, below what the tool itself said. A stamp file makes a second run take milliseconds.
+Runs before anything is installed, so it uses the standard library only. Each step is one line with how long it took; a
+failure says which step and what to do, below what the tool itself said. A stamp file makes a second run take
+milliseconds.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,24 +32,31 @@ def main(extras: list[str]) -> None:
         return
     if not PYTHON.exists():
         make = [sys.executable, "-m", "venv", str(VENV)]
-        step("create .venv", make, "On Debian and Ubuntu: apt install python3-venv")
+        step("create .venv", "On Debian and Ubuntu: apt install python3-venv", make)
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     if "ml" in extras:
         # without an NVIDIA GPU the CPU build: the default Linux build brings gigabytes of CUDA packages
         cpu = sys.platform == "linux" and not shutil.which("nvidia-smi")
-        install = [*pip, f"{TORCH}+cpu" if cpu else TORCH]
         # a mirror or a local folder may have it; only where none does its own index is asked too
-        if not cpu or subprocess.run(install, stderr=subprocess.DEVNULL).returncode:
-            step("install torch", [*install, *(["--extra-index-url", CPU_INDEX] if cpu else [])], NO_NETWORK)
+        builds = [[f"{TORCH}+cpu"], [f"{TORCH}+cpu", "--extra-index-url", CPU_INDEX]] if cpu else [[TORCH]]
+        step("install torch", NO_NETWORK, *([*pip, *build] for build in builds))
     project = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    step("install packages", [*pip, "-c", str(CONSTRAINTS), "-e", project], NO_NETWORK)
+    step("install packages", NO_NETWORK, [*pip, "-c", str(CONSTRAINTS), "-e", project])
     stamp.write_text(wanted)
 
 
-def step(name: str, command: list[str], remedy: str) -> None:
-    print(f"set-up: {name} ...", flush=True)
-    if subprocess.run(command).returncode:
-        stop(name, remedy)
+def step(name: str, remedy: str, *commands: list[str]) -> None:
+    """The first of the commands that succeeds is enough; where none does, all they said is shown."""
+    print(f"set-up: {name} ...", end=" ", flush=True)
+    started, told = time.monotonic(), ""
+    for command in commands:
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if ended.returncode == 0:
+            print(f"{time.monotonic() - started:.0f} s", flush=True)
+            return
+        told += ended.stdout
+    print(f"\n{told}", flush=True)
+    stop(name, remedy)
 
 
 def stop(name: str, remedy: str) -> None:

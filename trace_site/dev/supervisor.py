@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ REVIVE_SECONDS = 5.0  # between two looks at the servers
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
 PR_SET_PDEATHSIG = 1
+Steps = Generator[None, None, None]  # what else is to be done, a little at each look after the processes
 
 
 @dataclass
@@ -77,7 +78,7 @@ def children(
     return parts
 
 
-def serve(port: int, echo: Callable[[str], None]) -> None:
+def serve(port: int, echo: Callable[[str], None], meanwhile: Steps | None = None) -> None:
     """Start everything, say where the site is, and keep it running until asked to end."""
     folder = services.home()
     with (folder / "up.lock").open("a+") as lock:
@@ -90,7 +91,7 @@ def serve(port: int, echo: Callable[[str], None]) -> None:
                 where=str(folder),
                 hint="Open it there, or set TRACE_HOME to serve another home.",
             ) from error
-        _serve_locked(folder, port, echo)
+        _serve_locked(folder, port, echo, meanwhile)
 
 
 def address_served() -> str:
@@ -100,7 +101,7 @@ def address_served() -> str:
     return str(up["url"]) if up.get("home") == str(path.parent) else ""
 
 
-def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
+def _serve_locked(folder: Path, port: int, echo: Callable[[str], None], meanwhile: Steps | None) -> None:
     wanted, port = port, services.first_free_port(port)
     if port != wanted:
         echo(f"port {wanted} is taken; using {port}")
@@ -123,21 +124,28 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
         signal.signal(number, lambda received, _frame: ending.append(received))
     parts = children(port, engine_port, token, endpoint_port)
     try:
-        for part in parts:
-            _start(part, folder)
+        _start(parts[0], folder)  # alone it answers in a third of the time; the first look starts the others
         _wait_for_site(url, parts, ending)
         if not ending:
             echo(f"serving at {url}   (Ctrl-C stops; logs in {folder / 'logs'})")
             echo(f"programs ask at {endpoint}, or under the same path of the site")
-        _watch(parts, folder, ending, echo)
+        _watch(parts, folder, ending, echo, meanwhile)
     finally:
+        if meanwhile is not None:
+            meanwhile.close()
         echo("stopping ...")
         stop(parts)
         for name in ("up.json", "engine.json"):
             (folder / name).unlink(missing_ok=True)
 
 
-def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[str], None]) -> None:
+def _watch(
+    parts: list[Child],
+    folder: Path,
+    ending: list[int],
+    echo: Callable[[str], None],
+    meanwhile: Steps | None = None,
+) -> None:
     checked = time.monotonic()
     while not ending:
         time.sleep(LOOK_SECONDS)
@@ -157,6 +165,8 @@ def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[
                     stop(parts)  # they know the old ports; the next look starts them again
             except TraceError as error:
                 echo(f"error: {error}")
+        if meanwhile is not None:
+            next(meanwhile, None)
 
 
 def _start(part: Child, folder: Path) -> None:

@@ -36,7 +36,7 @@ CODES = {
     # it clashes with what is stored, or with the state of it
     409: """bad_state conflict duplicate_code edited_meanwhile findings frozen gate_failed in_snapshot
         job_ended job_state key_in_use no_gate not_confirmed nothing_imported nothing_to_undo removed
-        run_locked stale_preview stale_revision unknown_tools""",
+        run_locked stale_preview stale_revision unknown_catalog""",
     # the revision that an edit was made from
     412: "precondition_failed",
     428: "precondition_required",
@@ -48,7 +48,7 @@ CODES = {
     # asked too often
     429: "rate_limited",
     # our fault: a setting, the installation, a program of ours or a part of the machine that failed
-    500: """already_up bad_ledger bad_setting cells_failed child_failed command_failed crash disk_full
+    500: """already_up bad_ledger bad_setting cells_failed child_failed crash disk_full
         diverged encoder home_unwritable interrupted job_failed missing_package no_encoder no_port
         not_installed old_home postgres_root postgres_setup postgres_start reader_failed redis_start
         round_trip site_start write_failed""",

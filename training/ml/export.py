@@ -151,8 +151,12 @@ def export(
     trainee: Trainee[Any], recipe: Recipe, snapshot: Snapshot, run: RunDir, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
-    kind = _PocketFiles if isinstance(trainee, PocketTrainee) else _LanguageFiles
-    files = kind(trainee, recipe, snapshot)
+    files: _PocketFiles | _LanguageFiles
+    if isinstance(trainee, PocketTrainee):
+        files = _PocketFiles(trainee, recipe, snapshot)
+    else:
+        assert isinstance(trainee, LanguageTrainee)
+        files = _LanguageFiles(trainee, recipe, snapshot)
     spec = trace_spec(trainee, recipe, snapshot, facts) | files.spec()
     checks: dict[str, Any] = {}
 

@@ -21,6 +21,7 @@ from django.utils.module_loading import import_string
 
 from catalog.models import Tool
 from catalog.services import retired_names
+from rules.selectors import clauses_in_force
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, not_found
@@ -319,25 +320,61 @@ def holds_newer(model: Model) -> bool:
 def held_tools(newer: QuerySet[Tool]) -> list[dict[str, Any]]:
     """Of tools newer than a model those that its engine answers with, at most MOST_HELD, the newest first; as it reads
     them."""
-    text = Left("description", LONGEST_READ)
-    rows = newer.order_by("-pk").values_list("name", text, "domain", "permissions")[:MOST_HELD]
-    names = ("name", "description", "domain", "permissions")
+    return as_held(newer.order_by("-pk")[:MOST_HELD])
+
+
+def as_held(tools: QuerySet[Tool]) -> list[dict[str, Any]]:
+    """As an engine is told of tools."""
+    names = ("name", "description", "domain", "permissions", "deprecated")
+    rows = tools.values_list("name", Left("description", LONGEST_READ), *names[2:])
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def held_clauses() -> list[dict[str, Any]]:
+    """As an engine is told of the clauses that are in force."""
+    return [
+        {
+            "token": one.token,
+            "rule": one.code,
+            "domain": one.domain,
+            "version": one.version,
+            "set": list(one.set),
+            "tools": list(one.tools),
+            "text": one.text,
+            "stance": one.stance,
+        }
+        for one in clauses_in_force()
+    ]
+
+
+@lru_cache(maxsize=16)
+def clauses_of(folder: Path, digest: str) -> frozenset[str]:
+    """Tokens of the clauses that an export was taught; none of a language model's, which writes."""
+    return frozenset(one["token"] for one in read_json(folder / "trace.json").get("clauses", ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How a model is served now: without its tools that are retired, and with those that are newer than it."""
+    """How a model is served now: without its tools that are retired, with those that are newer than it, and by the
+    clauses that are in force. A model that was trained without the samples of rules is measured without their clauses:
+    it is what others are compared with."""
 
     without: tuple[str, ...] = ()
     newer: tuple[dict[str, Any], ...] = ()
+    clauses: tuple[dict[str, Any], ...] = ()
+    moved: tuple[
+        str, ...
+    ] = ()  # tokens of clauses in force that it was not taught, and of those it was that are not
 
     @classmethod
     def now(cls, model: Model) -> "Served":
         """Blocks are for a day and no part of it. Raises as `export_dir`."""
-        known = tools_of(export_dir(model), model.store_digest)
+        folder = export_dir(model)
+        known, taught = tools_of(folder, model.store_digest), clauses_of(folder, model.store_digest)
         newer = held_tools(newer_than(known)) if holds_newer(model) else []
-        return cls(tuple(sorted(retired_names() & known)), tuple(newer))
+        clauses = held_clauses() if holds_newer(model) and taught else []
+        moved = taught ^ {one["token"] for one in clauses}
+        return cls(tuple(sorted(retired_names() & known)), tuple(newer), tuple(clauses), tuple(sorted(moved)))
 
 
 def lost_tools(model: Model, champion: Model) -> list[str]:

@@ -28,6 +28,7 @@ from training.core import recipe as recipes
 from training.core.recipe import POCKET, STAGES
 from training.core.stages import Step, rows
 from training.models import Model, Run, StageClaim, TrainedStage
+from training.runs.estimates import estimate
 from training.runs.services import run_steps
 from training.runs.stages import base_folder, run_stage, stage_folder
 
@@ -51,9 +52,14 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
     if model is None:
         plan = run_steps(recipes.stored(run.recipe), run.snapshot)
         snapshot = store().get_dir(run.snapshot.store_key, run.snapshot.store_digest)
+        expected = {
+            one.stage: one.seconds for one in estimate(recipes.stored(run.recipe), run.snapshot).stages
+        }
         with ctx.guard():
             run.hardware = hardware_facts(settings.ML_THREADS)
-            Run.objects.filter(pk=run.pk).update(hardware=run.hardware, stages=rows(plan))
+            # the seconds tell those who watch what is left after the stage that the job is in
+            stages = [{**row, "seconds": expected.get(row["stage"])} for row in rows(plan)]
+            Run.objects.filter(pk=run.pk).update(hardware=run.hardware, stages=stages)
         last: Trained | None = None
         for step in plan:
             last = trained(ctx, run, step, snapshot, last.export if last else None)

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import httpx2 as httpx
-import openai
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -46,6 +45,8 @@ SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
 
 class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
+        import openai  # here and below: half a second of each process that never asks a model
+
         self._key = endpoint.api_key
         self._http = client_of(may_connect, endpoint.concurrency)
         self._http.event_hooks = {"response": [_cap]}
@@ -104,6 +105,8 @@ class Wire:
 @contextmanager
 def _told() -> Iterator[None]:
     """What goes wrong in an exchange, as an LlmError."""
+    import openai
+
     try:
         yield
     except TimeoutError:

@@ -1,267 +1,342 @@
-"""manage.py demo: the whole main job on the demo data, then the site.
+"""manage.py demo: the whole main job on the demo data, served from the first minute on.
 
-Every step is an ordinary command; a step whose result exists is not run again, so a killed demo goes on where it
+What the pages show is there before the site starts. The rest are ordinary jobs of its workers: samples, dataset,
+trainings, evaluations and gates. A step whose result is there is not done again, so a killed demo goes on where it
 stopped and a second one serves at once.
 """
 
-import io
 import json
 import os
-import subprocess
+import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandParser, call_command
+from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
+from django.urls import reverse
 
+from catalog.imports.services import catalog_import
+from catalog.lookalikes import clusters_update, neighbours_update
 from catalog.models import Clustering, Domain, Tool
+from catalog.queries.imports import queries_import, read_queries
 from catalog.queries.registry import real_queries
 from evaluation.benchmarks.selectors import RESULTS
-from evaluation.benchmarks.services import evaluation_request, probe_benchmarks_build
-from evaluation.models import Benchmark, Evaluation
+from evaluation.benchmarks.services import benchmark_import, probe_benchmarks_build
+from evaluation.benchmarks.services import evaluation_request as search_evaluation_request
+from evaluation.gate.services import gate_request
+from evaluation.models import Benchmark, DomainRollup, Evaluation, GateReport
+from evaluation.results import groups, recount
+from evaluation.results.strip import first_tools
 from rules.changes.services import request_submit
-from rules.exchange.services import file_preview, file_request
+from rules.exchange.services import file_preview, file_request, rules_import
 from rules.models import ChangeRequest, Rule
+from synthesis.datasets.build import snapshot_start
+from synthesis.generate.services import synthesis_start
 from synthesis.models import Guideline, Snapshot, SynthesisRun
+from synthesis.review.services import policy_approve
 from synthesis.team.guidelines import guideline_save
 from trace_site.commands import TraceCommand, run_inline
-from trace_site.dev.supervisor import serve
-from trace_site.jobs import Job, reap
+from trace_site.dev.supervisor import Steps, address_served, serve
+from trace_site.dev.terminal import Progress
+from trace_site.jobs import Job, retry, send_wake
 from trace_site.lib.errors import TraceError, declared
 from trace_site.people.services import DEMO_FILE, DEMO_NAMES, ensure_demo_users
-from training.models import AliasMove, Model, Run
+from training.models import AliasMove, Model
+from training.registry.registry import promote
+from training.runs.job import evaluation_key, evaluation_request
+from training.runs.services import run_create
 
 DATA = settings.BASE_DIR / "trace_site" / "demo"
-FORMAT = "a"
-MEMO = "m"
-RETRIEVALS = ("r+R", "r")  # the champion, and the same model without rule samples to compare it with
+FORMAT, MEMO = "a", "m"
+WITH_RULES, WITHOUT = "r+R", "r"  # the champion, and the same without rule samples to compare it with
 ANCHORS = 200
 PER_RULE = 12
-MEASURES = ("evaluation", "gate")
 MORE = 3  # a rule more after the freeze, so that the reviewer has a queue
 
 
+class Step(NamedTuple):
+    """`seconds`: what it takes on two idle cores of an AMD EPYC. `work` returns the job that does it, if one does."""
+
+    title: str
+    seconds: float
+    is_done: Callable[[], bool]
+    work: Callable[[], Job | None]
+
+
 class Command(TraceCommand):
-    help = "Run the whole main job on the demo data, then serve it."
+    help = "Serve the demo's catalogs and rules, and train a model on them in view."
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=settings.PORT)
-        parser.add_argument("--no-serve", action="store_true", help="end after the coverage page's numbers")
+        parser.add_argument("--no-serve", action="store_true", help="end once the last step is done")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        started = time.monotonic()
-        self.voice = _Voice()
-        with self.voice.heard("prepare the database"):
-            call_command("migrate", verbosity=0)
-        logins = ensure_demo_users()
-        steps, ran = self.steps(), 0
-        for number, (title, is_done, work) in enumerate(steps, start=1):
-            if is_done():
-                continue
-            self.echo(f"[{number}/{len(steps)}] {title}")
-            with self.voice.heard(title):
-                work()
-            ran += 1
-        if ran > 1:  # the last step only prints coverage
-            self.echo(f"the main job is done; this part took {time.monotonic() - started:.0f} s")
-        for login in logins:
+        self.started, self.ends = time.monotonic(), options["no_serve"]
+        self.progress = Progress(sys.stdout)
+        try:
+            for step in self.open_steps(self.first_steps(), later=self.later_steps()):
+                step.work()
+            os.environ["TRACE_DEMO"] = "1"  # its sign-in page offers the logins
+            serve(options["port"], self.progress.say, self.meanwhile())
+        except KeyboardInterrupt as error:
+            stopped, hint = "stopped; what was finished is kept.", "Run it again to go on."
+            raise TraceError(stopped, code="interrupted", hint=hint) from error
+        finally:
+            self.progress.close()
+        return {"seconds": round(time.monotonic() - self.started)}, ""
+
+    def open_steps(self, steps: list[Step], later: list[Step]) -> Iterator[Step]:
+        """Those whose result is not there, told as they begin and end."""
+        for at, step in enumerate(steps, start=1):
+            if not step.is_done():
+                rest = [*steps[at:], *later]
+                self.progress.begin(step.title, step.seconds, sum(one.seconds for one in rest))
+                yield step
+                self.progress.end()
+
+    def meanwhile(self) -> Steps:
+        """The later steps, while the site is served. A failure leaves the site as it is, unless the demo ends there."""
+        self.tell_logins()
+        try:
+            yield from self.train_in_view()
+        except (TraceError, DatabaseError) as error:
+            if self.ends:
+                raise
+            self.progress.say(f"error: {error}")
+            self.progress.say("The site goes on. Start the demo again to go on with what is left.")
+        finally:
+            self.progress.give_up()
+        if self.ends:
+            signal.raise_signal(signal.SIGTERM)
+
+    def train_in_view(self) -> Iterator[None]:
+        step = None
+        for step in self.open_steps(self.later_steps(), later=[]):
+            if (job := step.work()) is not None:
+                yield from self.follow(job)
+        if step is not None:
+            self.tell_result()
+
+    def follow(self, job: Job) -> Iterator[None]:
+        """Until a worker has done it. Raises TraceError where it does not end well."""
+        retry(job)  # one that ended badly when the demo ran last
+        job.refresh_from_db()
+        if job.state == Job.State.QUEUED:
+            send_wake(job)
+        while job.is_active:
+            part = job.note.partition(":")[0]
+            self.progress.at(f"{part} {job.percent} %".strip() if job.total else "", job.seconds_left)
+            yield
+            job.refresh_from_db()
+        if job.state != Job.State.DONE:
+            code = declared(job.error_code, "job_failed")
+            raise TraceError(job.error or f"{job.title} was {job.state}.", code=code)
+
+    def first_steps(self) -> list[Step]:
+        """All that pages need."""
+        return [
+            Step("prepare the database", 5, lambda: False, self.prepare_database),
+            Step("import the HR and Finance catalogs", 1, catalogs_are_there, import_catalogs),
+            Step("import and publish 26 rules", 1, Rule.objects.exists, import_rules),
+            Step("find each tool's nearest neighbours", 6, all_embedded, self.find_neighbours),
+            Step("find the confusable clusters", 1, Clustering.objects.exists, find_clusters),
+            Step("count what the rules tell apart", 1, DomainRollup.objects.exists, self.count),
+            Step("freeze the benchmarks", 1, benchmarks_are_there, import_benchmarks),
+            Step("import requests that show the tone", 1, real_queries().exists, import_queries),
+            Step("write a guideline for reviewers", 1, Guideline.objects.exists, write_guidelines),
+            Step("propose two rules for approval", 1, ChangeRequest.objects.exists, propose),
+            # before there are workers, which would order by themselves what the rules lack
+            Step("order samples for rules and catalog", 1, lambda: bool(ordered("rrb")), order_samples),
+        ]
+
+    def later_steps(self) -> list[Step]:
+        """The work of the site's workers."""
+        frozen, promoted = Snapshot.objects.exists, AliasMove.objects.exists
+        return [
+            Step("measure plain search", 8, search_is_measured, measure_search),
+            Step("write samples for the rules", 12, frozen, lambda: ordered("rule")),
+            Step("write samples for the catalog", 7, frozen, lambda: ordered("rrb")),
+            Step("approve what passed filter and judge", 1, frozen, approve),
+            Step("freeze the dataset", 1, frozen, freeze),
+            Step("order more samples, for the reviewer to decide", 1, queue_is_filled, fill_queue),
+            *model_steps("the model with rules", WITH_RULES),
+            Step("promote the model with rules", 1, promoted, promote_first),
+            *model_steps("the model without rules", WITHOUT),
+        ]
+
+    def prepare_database(self) -> None:
+        call_command("migrate", verbosity=0)
+        self.logins = ensure_demo_users()
+        excuse_running_jobs()
+
+    def find_neighbours(self) -> None:
+        neighbours_update(echo=self.progress.at)
+
+    def count(self) -> None:
+        """As the sweeper would, a minute later."""
+        recount.sweep()
+        if job := groups.newest_job():
+            run_inline(job, self.progress.at)
+
+    def tell_logins(self) -> None:
+        for login in self.logins:
             # a password goes to a terminal, not into the log of whatever runs this
             shown = login["password"] if self.stdout.isatty() else f"(password in {DEMO_FILE})"
             password = shown if login["password"] else "(password changed)"
-            self.echo(f"  {login['role']:<16} {login['username']:<6} {password}")
-        if not options["no_serve"]:
-            os.environ["TRACE_DEMO"] = "1"  # its sign-in page offers the logins
-            serve(options["port"], self.echo)
-        return {"seconds": round(time.monotonic() - started)}, ""
+            self.progress.say(f"  {login['role']:<16} {login['username']:<6} {password}")
 
-    def steps(self) -> list[tuple[str, Callable[[], bool], Callable[[], Any]]]:
-        """(what people read, is its result there?, the command)."""
-        call, write = self.call, partial(self.call, "synthesis_run", seed=1)
-        tone, queries = (
-            "import requests that show the tone, without names and numbers",
-            DATA / "real_queries.txt",
+    def tell_result(self) -> None:
+        model = models_of(WITH_RULES).earliest("pk").pk
+        (before, _), (after, asked) = first_tools(None), first_tools(model)
+        minutes, seconds = divmod(round(time.monotonic() - self.started), 60)
+        figures = f"first tool right in {after} of {asked} test requests, with plain search in {before}"
+        self.progress.say(
+            f"All steps are done, after {minutes} min {seconds} s. Model {model} answers: {figures}."
         )
-        # by the offline writers: nothing more is recorded
-        more = {"per_rule": PER_RULE + MORE, "keep_outdated": True, "writer": "offline"}
-        return [
-            ("import the HR and Finance catalogs", lambda: Domain.objects.count() >= 2, self.import_catalogs),
-            (
-                "import and publish 26 rules",
-                Rule.objects.exists,
-                lambda: call("rules_import", DATA / "rules.json", publish=True),
-            ),
-            ("find each tool's nearest neighbours", _all_embedded, lambda: call("catalog_neighbours")),
-            ("find the confusable clusters", Clustering.objects.exists, lambda: call("catalog_clusters")),
-            ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 9, self.import_benchmarks),
-            (
-                tone,
-                real_queries().exists,
-                lambda: call("queries_import", queries, collection="demo, made up"),
-            ),
-            (
-                "write queries and traces for the rules",
-                lambda: _samples("rule"),
-                lambda: write(branch="rule", per_rule=PER_RULE, writer="recorded"),
-            ),
-            (
-                "write queries and traces for the catalog",
-                lambda: _samples("rrb"),
-                lambda: write(branch="rrb", anchors=ANCHORS, writer="recorded"),
-            ),
-            (
-                "approve what passed filter and judge",
-                Snapshot.objects.exists,
-                lambda: call("review_policy", auto_approve="all"),
-            ),
-            (
-                "freeze the dataset",
-                Snapshot.objects.exists,
-                lambda: call("snapshot_build", strategy="append", per_rule=PER_RULE, seed=1),
-            ),
-            ("train with and without the rules' samples, both at once, and evaluate", _trained, self.train),
-            ("evaluate every model, and ask the gate", _evaluated, self.evaluate),
-            ("promote the model trained with rules", AliasMove.objects.exists, self.promote),
-            (
-                "write more queries, for the reviewer to decide",
-                _waiting,
-                lambda: write(branch="rule", **more),
-            ),
-            ("write a guideline for reviewers", Guideline.objects.exists, self.write_guidelines),
-            ("propose two rules for approval", ChangeRequest.objects.exists, self.propose),
-            ("coverage", lambda: False, lambda: call("coverage")),
-        ]
-
-    def call(self, command: str, *args: Any, **options: Any) -> None:
-        call_command(command, *map(str, args), stdout=self.voice, **options)
-
-    def import_catalogs(self) -> None:
-        for slug in ("hr", "finance"):
-            self.call("catalog_import", DATA / f"{slug}_tools.jsonl", domain=slug, licence="Apache-2.0")
-
-    def import_benchmarks(self) -> None:
-        for tier, source in (("hard", "prb.jsonl"), ("plain", "prb_plain.jsonl")):
-            for part, name in (("shown", f"prb-{tier}"), ("development", f"prb-{tier}-development")):
-                self.call("benchmark_import", DATA / source, kind="prb", tier=tier, part=part, name=name)
-        for part, name in (("shown", "outside"), ("development", "outside-development")):
-            self.call("benchmark_import", DATA / "outside.jsonl", kind="outside", part=part, name=name)
-        self.call("benchmark_import", DATA / "mcq_expert.jsonl", kind="mcq_expert", name="mcq-expert-demo")
-        probe_benchmarks_build(name="demo", actor=None)
-
-    def train(self) -> None:
-        """In a process each: on two cores, two trainings of one thread end sooner than one of two after another."""
-        snapshot = str(Snapshot.objects.latest("id").pk)
-        cell = ("--snapshot", snapshot, "--format", FORMAT, "--memo", MEMO)
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda name: self.apart("training_run", *cell, "--retrieval", name), RETRIEVALS))
-
-    def apart(self, *command: str) -> None:
-        """Run a command in a process of its own, with its share of the threads; what it says is heard here."""
-        threads = str(max(1, settings.ML_THREADS // len(RETRIEVALS)))
-        child = subprocess.Popen(
-            [sys.executable, settings.BASE_DIR / "manage.py", *command],
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "ML_THREADS": threads},
-        )
-        assert child.stdout is not None
-        for line in child.stdout:
-            self.voice.write(line)
-        if child.wait():
-            raise TraceError(f"{command[0]} ended with {child.returncode}; see above.", code="command_failed")
-
-    def evaluate(self) -> None:
-        """Training queued these; without a worker running they are worked off here."""
-        reap()
-        if not Job.objects.filter(kind__in=MEASURES).exclude(state="done").exists():
-            for model in Model.objects.order_by("pk"):
-                evaluation_request(model=model)
-        for kind in MEASURES:  # the second follows from the first
-            for job in Job.objects.filter(kind=kind, state__in=["queued", "running"]).order_by("id"):
-                run_inline(job, self.echo)
-        if failed := Job.objects.filter(kind__in=MEASURES, state="failed").first():
-            raise TraceError(failed.error, code=declared(failed.error_code, "job_failed"))
-
-    def promote(self) -> None:
-        """Past its gate, as a person would: with so few requests it can hardly tell, and that is confirmed. A failed
-        gate stops the demo."""
-        model = str(Model.objects.get(run__retrieval="r+R").pk)
-        self.call("gate", candidate=model)
-        self.call("promote", model=model, confirm=True, note="the demo's first champion")
-
-    def write_guidelines(self) -> None:
-        admin = User.objects.get(username=DEMO_NAMES["admin"])
-        for row in json.loads((DATA / "guidelines.json").read_text()):
-            guideline_save(**row, author=admin, base=0)
-
-    def propose(self) -> None:
-        """A change request of the expert that waits for the admin: one rule edited, one new."""
-        path, expert = DATA / "proposed_rules.json", User.objects.get(username=DEMO_NAMES["expert"])
-        preview = file_preview(data=path.read_bytes(), filename=path.name)
-        why = "Corrected payslips kept being looked up in the new payroll; credit limits had no rule at all."
-        request = file_request(
-            preview=preview, actor=expert, title="Corrected payslips, credit limits", description=why
-        )
-        request_submit(request=request, actor=expert, revision=request.revision)
+        self.progress.say(f"What the rules changed: {address_served()}{reverse('evaluation:before_after')}")
 
 
-def _all_embedded() -> bool:
+# The steps before the site starts.
+
+
+def excuse_running_jobs() -> None:
+    """A demo that was killed took its workers along: that is no fault of what they ran, and uses up no attempt."""
+    Job.objects.filter(state=Job.State.RUNNING).update(attempt=0)
+
+
+def catalogs_are_there() -> bool:
+    return Domain.objects.count() >= 2
+
+
+def import_catalogs() -> None:
+    for slug in ("hr", "finance"):
+        catalog_import(path=DATA / f"{slug}_tools.jsonl", domain=slug, licence="Apache-2.0")
+
+
+def import_rules() -> None:
+    rules_import(path=DATA / "rules.json", publish=True)
+
+
+def all_embedded() -> bool:
     return not Tool.objects.filter(status=Tool.Status.ACTIVE, neighbour_list=None).exists()
 
 
-def _samples(branch: str) -> bool:
-    return Job.objects.filter(synthesis_run__branch=branch, state="done").exists()
+def find_clusters() -> None:
+    clusters_update()
 
 
-def _waiting() -> bool:
-    """Whether the queue was filled once: these samples are younger than the snapshot."""
-    return SynthesisRun.objects.filter(branch="rule", job__state="done").count() > 1
+def benchmarks_are_there() -> bool:
+    return Benchmark.objects.count() >= 9
 
 
-def _trained() -> bool:
-    found = Run.objects.filter(memo=MEMO, model__isnull=False).values_list("retrieval", flat=True)
-    return set(RETRIEVALS) <= set(found)
+def import_benchmarks() -> None:
+    for tier, source in (("hard", "prb.jsonl"), ("plain", "prb_plain.jsonl")):
+        for part, name in (("shown", f"prb-{tier}"), ("development", f"prb-{tier}-development")):
+            benchmark_import(path=DATA / source, kind="prb", tier=tier, part=part, name=name)
+    for part, name in (("shown", "outside"), ("development", "outside-development")):
+        benchmark_import(path=DATA / "outside.jsonl", kind="outside", part=part, name=name)
+    benchmark_import(path=DATA / "mcq_expert.jsonl", kind="mcq_expert", name="mcq-expert-demo")
+    probe_benchmarks_build(name="demo")
 
 
-def _evaluated() -> bool:
-    """By this version too: what was asked another way than callers ask is gone."""
-    unfinished = Job.objects.filter(kind__in=MEASURES).exclude(state="done")
-    measured = Evaluation.objects.filter(RESULTS, model__isnull=False).values("model")
-    return not unfinished.exists() and not Model.objects.exclude(pk__in=measured).exists()
+def import_queries() -> None:
+    path = DATA / "real_queries.txt"
+    given = read_queries(path.read_bytes(), path.name)
+    queries_import(given=given, collection="demo, made up", actor=None)
 
 
-class _Voice(io.TextIOBase):
-    """Standard output; it says so when a step has been silent for 4 seconds."""
+def write_guidelines() -> None:
+    admin = User.objects.get(username=DEMO_NAMES["admin"])
+    for row in json.loads((DATA / "guidelines.json").read_text()):
+        guideline_save(**row, author=admin, base=0)
 
-    last = 0.0
 
-    def write(self, text: str) -> int:
-        self.last = time.monotonic()
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return len(text)
+def propose() -> None:
+    """A change request of the expert that waits for the admin: one rule edited, one new."""
+    path, expert = DATA / "proposed_rules.json", User.objects.get(username=DEMO_NAMES["expert"])
+    preview = file_preview(data=path.read_bytes(), filename=path.name)
+    why = "Corrected payslips kept being looked up in the new payroll; credit limits had no rule at all."
+    request = file_request(
+        preview=preview, actor=expert, title="Corrected payslips, credit limits", description=why
+    )
+    request_submit(request=request, actor=expert, revision=request.revision)
 
-    @contextmanager
-    def heard(self, title: str) -> Iterator[None]:
-        self.last = started = time.monotonic()
-        ended = threading.Event()
 
-        def speak() -> None:
-            while not ended.wait(0.5):
-                if time.monotonic() - self.last > 4:
-                    self.write(f"    {title}: {time.monotonic() - started:.0f} s\n")
+@transaction.atomic
+def order_samples() -> None:
+    synthesis_start(branch="rule", per_rule=PER_RULE, writer="recorded", seed=1)
+    synthesis_start(branch="rrb", anchors=ANCHORS, writer="recorded", seed=1)
 
-        thread = threading.Thread(target=speak, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+
+# The steps after it.
+
+
+def ordered(branch: str) -> Job | None:
+    run = SynthesisRun.objects.filter(branch=branch).select_related("job").order_by("pk").first()
+    return run.job if run else None
+
+
+def search_is_measured() -> bool:
+    return Evaluation.objects.filter(RESULTS, model=None).exists()
+
+
+def measure_search() -> Job:
+    known = Job.objects.filter(kind="evaluation", params__contains={"model": None}).first()
+    return known or search_evaluation_request(model=None)
+
+
+def approve() -> None:
+    policy_approve(count=None)
+
+
+def freeze() -> Job:
+    known = Job.objects.filter(kind="snapshot").order_by("pk").first()
+    return known or snapshot_start(strategy="append", per_rule=PER_RULE, seed=1)
+
+
+def queue_is_filled() -> bool:
+    return SynthesisRun.objects.filter(branch="rule").count() > 1
+
+
+def fill_queue() -> None:
+    """By the offline writers, for nothing more is recorded. These samples are younger than the dataset."""
+    synthesis_start(branch="rule", per_rule=PER_RULE + MORE, writer="offline", outdated="keep", seed=1)
+
+
+def models_of(retrieval: str) -> QuerySet[Model]:
+    return Model.objects.filter(run__memo=MEMO, run__retrieval=retrieval)
+
+
+def model_steps(name: str, retrieval: str) -> list[Step]:
+    models = models_of(retrieval)
+
+    def train() -> Job | None:
+        snapshot = Snapshot.objects.earliest("pk")
+        base = settings.BASE_MODEL
+        run = run_create(snapshot=snapshot, base=base, format=FORMAT, memo=MEMO, retrieval=retrieval)
+        return run.job
+
+    def evaluated() -> bool:
+        key = evaluation_key(models.earliest("pk"))
+        return Job.objects.filter(idempotency_key=key, state=Job.State.DONE).exists()
+
+    def gated() -> bool:
+        return GateReport.objects.filter(candidate=models.earliest("pk")).exists()
+
+    return [
+        Step(f"train {name}", 110, models.exists, train),
+        Step(f"evaluate {name}", 40, evaluated, lambda: evaluation_request(model=models.earliest("pk"))),
+        Step(f"ask the gate about {name}", 5, gated, lambda: gate_request(candidate=models.earliest("pk"))),
+    ]
+
+
+def promote_first() -> None:
+    """Past its gate, as a person would: with so few requests it can hardly tell, and that is confirmed. A failed gate
+    stops the demo."""
+    model = models_of(WITH_RULES).earliest("pk")
+    promote(model=model, actor=None, confirmed=True, note="the demo's first champion")

@@ -10,6 +10,7 @@ by what the rule says, before anything was trained.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,13 +41,22 @@ class Reader:
         words.split_special_tokens = True  # `[SEP]` in a request is text
         self.pad_id = int(words.pad_token_id or 0)
         self.scripts = readable_scripts(words.get_vocab())
+        # many threads read at once, and `words` changes how it cuts and pads with each call
+        self._pieces = deepcopy(words.backend_tokenizer)
+        self._pieces.no_truncation()
+        self._pieces.no_padding()
 
     def ids(self, text: str) -> list[int]:
-        found: list[int] = self.words(text, truncation=True, max_length=self.longest).input_ids
-        return found
+        """Of a text that is too long its beginning, and the mark of its end."""
+        found = self._whole(text)
+        return found if len(found) <= self.longest else [*found[: self.longest - 1], found[-1]]
 
     def is_cut(self, text: str) -> bool:
-        return len(self.words(text, verbose=False).input_ids) > self.longest
+        return len(self._whole(text)) > self.longest
+
+    def _whole(self, text: str) -> list[int]:
+        found: list[int] = self._pieces.encode(text).ids
+        return found
 
     def unread(self, query: str) -> list[str]:
         """The words that the encoder cannot read: those with letters of a script in which its vocabulary has no words,
@@ -57,11 +67,11 @@ class Reader:
         of English ones with names and codes (default encoder, 12 requests).
         """
         unknown = self.words.unk_token_id
+        any_unknown = unknown in self._whole(query)
         return [
             word
             for word in request_words(query)
-            if scripts_of(word) - self.scripts
-            or unknown in self.words(word, add_special_tokens=False).input_ids
+            if scripts_of(word) - self.scripts or (any_unknown and unknown in self._whole(word))
         ]
 
 
@@ -114,6 +124,13 @@ def together(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     return ids, torch.arange(width) < lengths[:, None]
 
 
+class Rows(NamedTuple):
+    """Of length 1."""
+
+    tools: Tensor  # [tools, width]
+    clauses: Tensor  # [clauses, width]
+
+
 class Logits(NamedTuple):
     tools: Tensor  # [n, tools], by the tools' own rows
     clauses: Tensor  # [n, clauses]
@@ -161,15 +178,20 @@ class Pocket(nn.Module):
         parts = rows[board.tools.clamp(min=0)] * (board.tools >= 0)[..., None]
         return functional.normalize(parts.sum(dim=1), dim=-1)
 
-    def logits(self, reading: Tensor, board: Board, hidden: Tensor | None = None) -> Logits:
-        """`hidden`: [tools], True for those that may not be named."""
-        scale = self.scale.exp()
-        tools = scale * (reading @ self.tool_rows(board).T)
+    def rows(self, board: Board) -> Rows:
+        return Rows(self.tool_rows(board), functional.normalize(self.clauses[board.clauses], dim=-1))
+
+    def logits(
+        self, reading: Tensor, board: Board, hidden: Tensor | None = None, rows: Rows | None = None
+    ) -> Logits:
+        """`hidden`: [n, tools], True for those that may not be named. `rows`: the board's, where they are known."""
+        scale, rows = self.scale.exp(), rows or self.rows(board)
+        tools = scale * (reading @ rows.tools.T)
         if hidden is not None:
             tools = tools.masked_fill(hidden, NEVER)
         if not len(board.clauses):
             return Logits(tools, tools[:, :0])
-        own = scale * (reading @ functional.normalize(self.clauses[board.clauses], dim=-1).T)
+        own = scale * (reading @ rows.clauses.T)
         padded = functional.pad(tools, (0, 1), value=NEVER)
         leads_nowhere = (padded[:, board.leads] <= NEVER).all(dim=-1)
         own = own.masked_fill(leads_nowhere, NEVER)
@@ -188,6 +210,7 @@ class Pocket(nn.Module):
         lead = found.clauses.logsumexp(dim=-1) - found.tools.logsumexp(dim=-1)
         speaks = settings.sharpness * (lead - settings.bar)
         shares = found.clauses.log_softmax(dim=-1) + functional.logsigmoid(speaks)[:, None]
+        shares = shares.masked_fill(found.clauses <= NEVER, NEVER)
         of_tools = functional.pad(found.tools, (0, 1), value=NEVER)[:, board.leads].log_softmax(dim=-1)
         return Joint(free + functional.logsigmoid(-speaks)[:, None], shares[..., None] + of_tools, shares)
 

@@ -1,0 +1,69 @@
+"""Decisions in words: what a reader of a trace is told, sentence by sentence."""
+
+import pytest
+
+from evaluation.core.written_out import Decision, LookAlike, tokens_of, written_out
+
+NAMES = ("Desk/Submit", "Desk/Cancel", "Classic/Post", "Pro/Create", "Pro/List")
+TOOLS = {name: {"name": name, "deprecated": False, "permissions": []} for name in NAMES}
+TOOLS["Classic/Post"]["deprecated"] = True
+TOOLS["Pro/List"]["permissions"] = ["list", "all"]
+SPEAKS = {
+    "token": "<<LEAVE#1>>",
+    "rule": "LEAVE",
+    "text": "Planned time off goes through Desk/Submit.",
+    "trained": True,
+}
+OTHER = {**SPEAKS, "token": "<<LEAVE#2>>", "text": "hours that were worked go to Pro/Create;"}
+
+
+def weighed(name, clause=None, further=True):
+    return LookAlike(TOOLS[name], clause, further)
+
+
+def test_a_trace_reads_like_this():
+    found = Decision(SPEAKS, ["Desk/Submit"], [weighed("Classic/Post", OTHER), weighed("Pro/Create", OTHER)])
+    assert written_out(found) == (
+        'LEAVE decides: "Planned time off goes through Desk/Submit". '
+        "Not Classic/Post: it is deprecated. "
+        'Not Pro/Create: the rule says "hours that were worked go to Pro/Create". '
+        "So it is Desk/Submit."
+    )
+    assert tokens_of(found, {name: f"<<{name}>>" for name in NAMES}) == (
+        '<<LEAVE#1>> <<Classic/Post>> <<Pro/Create>> ["<<Desk/Submit>>"]'
+    )
+
+
+def test_a_clause_that_no_training_has_seen_is_marked():
+    found = Decision({**SPEAKS, "trained": False}, ["Desk/Submit"])
+    assert written_out(found).startswith("LEAVE (in force, not yet trained) decides: ")
+
+
+def test_where_no_rule_speaks_the_trace_says_so():
+    found = Decision(None, ["Desk/Submit", "Desk/Cancel", "Pro/List"], [weighed("Pro/Create")])
+    assert written_out(found) == (
+        "No rule applies; the descriptions decide. Not Pro/Create: it lies further from the request. "
+        "So it is Desk/Submit, Desk/Cancel and Pro/List."
+    )
+    assert tokens_of(Decision(None, []), {}) == "<no rule> []"
+
+
+@pytest.mark.parametrize(
+    ("granted", "reason"),
+    [
+        (None, "it lies further from the request"),
+        (frozenset({"list"}), "it lies further from the request"),
+        (frozenset({"other"}), "it needs another permission"),
+        (frozenset(), "it needs another permission"),
+    ],
+)
+def test_a_look_alike_that_the_request_may_not_use_needs_another_permission(granted, reason):
+    found = Decision(SPEAKS, ["Desk/Submit"], [weighed("Pro/List")])
+    assert f"Not Pro/List: {reason}." in written_out(found, granted)
+
+
+def test_a_look_alike_that_lies_nearer_is_not_said_to_lie_further():
+    near = [weighed("Pro/Create", further=False)]
+    ruled, free = (written_out(Decision(clause, ["Desk/Submit"], near)) for clause in (SPEAKS, None))
+    assert "Not Pro/Create: the rule leads elsewhere." in ruled
+    assert "Not Pro/Create: it lies no nearer to the request." in free
