@@ -161,16 +161,9 @@ def spec_of(snapshot: Snapshot, recipe: Recipe) -> dict[str, Any]:
     places = {text: number for number, text in enumerate(snapshot.family_strings(recipe.format))}
     clauses = {text: number for number, text in enumerate(snapshot.clause_strings())}
     return {
-        "tools": [
-            {
-                "name": tool["name"],
-                "ids": [places[text] for text in telling_units(tool["name"], recipe.format)],
-                "domain": tool["domain"],
-                "permissions": tool.get("permissions") or [],
-                "deprecated": tool["deprecated"],
-            }
-            for tool in snapshot.tools
-        ],
+        "tools": tool_facts(
+            snapshot, lambda name: [places[text] for text in telling_units(name, recipe.format)]
+        ),
         "clauses": [
             {
                 "token": one["token"],
@@ -188,6 +181,20 @@ def spec_of(snapshot: Snapshot, recipe: Recipe) -> dict[str, Any]:
             for one in rule.get("statements", ())
         ],
     }
+
+
+def tool_facts(snapshot: Snapshot, ids_of: Callable[[str], list[int]]) -> list[dict[str, Any]]:
+    """What trace.json says of each tool, with the ids of its tokens."""
+    return [
+        {
+            "name": tool["name"],
+            "ids": ids_of(tool["name"]),
+            "domain": tool["domain"],
+            "permissions": tool.get("permissions") or [],
+            "deprecated": tool["deprecated"],
+        }
+        for tool in snapshot.tools
+    ]
 
 
 def fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> PocketTrainee:

@@ -34,7 +34,7 @@ from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_mac
 from training.ml.bases.pocket import Board, Pocket, together
 from training.ml.bases.pocket import load as load_pocket
 from training.ml.bases.pocket import save as save_pocket
-from training.ml.deciding import PocketTrainee
+from training.ml.deciding import PocketTrainee, tool_facts
 from training.ml.language import LanguageTrainee
 from training.ml.rows import merge_rows
 from training.ml.trainee import Trainee
@@ -245,16 +245,7 @@ class _LanguageFiles:
             "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
-            "tools": [
-                {
-                    "name": tool["name"],
-                    "ids": chat.unit_ids(tool_units(tool["name"], fmt)),
-                    "domain": tool["domain"],
-                    "permissions": tool.get("permissions") or [],
-                    "deprecated": tool["deprecated"],
-                }
-                for tool in self.snapshot.tools
-            ],
+            "tools": tool_facts(self.snapshot, lambda name: chat.unit_ids(tool_units(name, fmt))),
         }
 
     def write(self, folder: Path) -> dict[str, Any]:
