@@ -278,7 +278,7 @@ def test_without_a_champion_a_plain_search_answers_and_says_so(api, engine, tool
     assert [tool["name"] for tool in answer["tools"]] == ["Leave/Book"]
     assert answer["model"] == {"id": None, "cell": "", "base": "", "snapshot": None}
     assert answer["notes"] == [
-        "No model is in use yet: this is a search over descriptions and the clauses of published rules."
+        "No model answered: this is a search over descriptions and the clauses of published rules."
     ]
     assert (asked[0]["model"], asked[0]["fallback"]) == (None, [])
 
