@@ -14,11 +14,11 @@ from typing import Any
 
 from evaluation.core.items import build_probes, is_development
 from evaluation.core.metrics import cited_codes
+from evaluation.core.questions import mcq_question, qa_question
 from tests.bench.base_homes import GOLDEN, TIERS, rows_of
 from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
 from tests.bench.metatool_data import split_rows
 from trace_site.lib.files import read_json
-from evaluation.core.questions import mcq_question, qa_question
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
 RULE_REQUESTS = Path(__file__).with_name("dev_rule_requests.jsonl")

@@ -39,13 +39,13 @@ import numpy as np
 import torch
 from transformers import DynamicCache, LogitsProcessor, PrefixConstrainedLogitsProcessor
 
+from evaluation.core.questions import mcq_question
 from evaluation.core.stats import bootstrap_table
 from evaluation.ml import trie
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.engine import Engine, open_engine
 from evaluation.ml.write import ListWriter
 from tests.bench.measure import in_turn, machine
-from evaluation.core.questions import mcq_question
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
 THREADS = 2

@@ -11,12 +11,12 @@ pytest.importorskip("torch")
 
 from openai import OpenAI  # noqa: E402
 
+from evaluation.core.questions import mcq_question  # noqa: E402
 from evaluation.ml.engine import Engine, open_engine  # noqa: E402
 from evaluation.ml.export import load  # noqa: E402
 from evaluation.ml.manifest import digest  # noqa: E402
 from evaluation.ml.remote import name_of  # noqa: E402
 from tests.vllm.test_vllm_parity import SERVER, served, train  # noqa: E402
-from evaluation.core.questions import mcq_question  # noqa: E402
 
 pytestmark = [
     pytest.mark.ml,
