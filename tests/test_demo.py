@@ -3,8 +3,11 @@ what fails is said and leaves the site running."""
 
 import io
 from collections import Counter
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
+from django.db.models.functions import Now
 
 from synthesis.models import Snapshot, SynthesisRun
 from tests.factories import make_evaluation, make_gate_report, make_model, make_snapshot, make_tool
@@ -107,6 +110,18 @@ def test_killed_between_two_steps_it_ends_the_same(steps, monkeypatch):
             drive(command().train_in_view())
     assert drive(command().train_in_view())
     check_the_end()
+
+
+def test_a_job_that_was_killed_with_the_demo_time_and_again_is_not_quarantined():
+    job = demo.ordered("rule")
+    for _ in range(5):
+        Job.objects.filter(pk=job.pk).update(
+            state="running", attempt=F("attempt") + 1, lease_until=Now() - timedelta(seconds=1)
+        )
+        demo.excuse_running_jobs()
+        jobs.reap()
+        job.refresh_from_db()
+        assert job.state == "queued"
 
 
 def test_a_second_run_has_nothing_to_do():

@@ -64,6 +64,9 @@ PLAINLY: dict[str, Callable[[Any], bool]] = {
 }
 
 
+WHICH = "a model's id, an alias, or `search`: no model"
+
+
 class QueryInput(InputSerializer):
     query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
     mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
@@ -93,7 +96,9 @@ class QueryInput(InputSerializer):
 
 
 class RetrieveInput(QueryInput):
-    model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
+    model = serializers.CharField(
+        default="champion", max_length=20, help_text="a model's id, an alias, or `search`: no model"
+    )
     stream = serializers.BooleanField(
         default=False, help_text="server-sent events; so does `Accept: text/event-stream`"
     )
@@ -107,7 +112,9 @@ class RetrieveInput(QueryInput):
 
 class BatchInput(InputSerializer):
     requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=retriever.MOST_QUERIES)
-    model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
+    model = serializers.CharField(
+        default="champion", max_length=20, help_text="a model's id, an alias, or `search`: no model"
+    )
     caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
 
 

@@ -38,6 +38,7 @@ from training.registry.registry import (
 
 FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
 MOST_MOVES = 20  # of the champion's alias that are looked through for them
+PLAIN_SEARCH = "search"  # asks no model
 MOST_HOLDERS = 64  # different sets of permissions whose withheld names are kept
 
 
@@ -236,11 +237,11 @@ class ServingPart:
         self._share: float | None = None
 
     def model(self, reference: str | int) -> Model | None:
-        """None: there is no champion yet. Raises TraceError `not_found`."""
+        """None: PLAIN_SEARCH, or a champion where there is none yet. Raises TraceError `not_found`."""
         name = str(reference).strip()
         if name not in self._models:
             none_yet = name == AliasMove.Alias.CHAMPION and newest(name) is None
-            self._models[name] = None if none_yet else model_named(name)
+            self._models[name] = None if none_yet or name == PLAIN_SEARCH else model_named(name)
         return self._models[name]
 
     def folder(self, model: Model) -> str:

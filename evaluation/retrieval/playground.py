@@ -18,6 +18,7 @@ from evaluation.models import Benchmark, Prediction
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
+from evaluation.retrieval.lookups import PLAIN_SEARCH
 from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import trace_spans
 from trace_site.lib.departure import Departure
@@ -58,14 +59,14 @@ def playground_page(request: HttpRequest) -> HttpResponse:
     choice = Choice.of(request.GET)
     known, aliases = list(models().filter(removed_at=None)[:200]), current_aliases()
     default = aliases.get("champion") or (known[0] if known else None)
-    first = choice.model or (str(default.pk) if default else "")
+    first = choice.model or (str(default.pk) if default else PLAIN_SEARCH)
     asked = next((one for one in known if str(one.pk) == first), None)
     second = choice.other
     if not choice.other and not choice.model:
         # to see what rules change: the newest model trained without them, else the previous champion
         plain = [one for one in known if one.run.retrieval == Run.Retrieval.REASONED and str(one.pk) != first]
         beside = plain[0] if plain else aliases.get("previous")
-        second = str(beside.pk) if beside and str(beside.pk) != first else ""
+        second = str(beside.pk) if beside and str(beside.pk) != first else PLAIN_SEARCH if default else ""
     tools = newer_tools(asked) if asked else None
     count, first_newer = (0, []) if tools is None else (tools.count(), list(tools.order_by("-pk")[:NEWER]))
     engine_error = ""
@@ -185,8 +186,9 @@ def shown(answer: dict[str, Any]) -> dict[str, Any]:
         (RANKED if answer["mode"] == "fast" else "Committed to", answer["tools"]),
         (RANKED, answer["ranked"]),
     )
+    spoken = [{**one, "percent": round(100 * one["share"])} for one in answer["clauses"]]
     return {
-        "answer": answer,
+        "answer": {**answer, "clauses": spoken},
         # the page says above the list that no tool fits
         "notes": [note for note in answer["notes"] if note != NO_TOOL_FITS],
         "chance": 100 * (answer["confidence"] or 0),

@@ -20,7 +20,14 @@ from evaluation.core.asking import Query
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.core.metrics import NO_TRACE, trace_notes
 from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
-from evaluation.retrieval.calibration import NEWER_FIRST, NO_TOOL_FITS, UNKNOWN, WITHHELD_FIRST, judged
+from evaluation.retrieval.calibration import (
+    NEWER_FIRST,
+    NO_MODEL,
+    NO_TOOL_FITS,
+    UNKNOWN,
+    WITHHELD_FIRST,
+    judged,
+)
 from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
 from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
 from trace_site.artefacts import store
@@ -194,6 +201,8 @@ class Session:
         newer = [tool["name"] for tool in shown[:1] if tool["newer"]]
         if newer:
             verdict, calibration = UNKNOWN, NEWER_FIRST
+        if model is None:
+            calibration = NO_MODEL
         notes = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
         return Sureness(verdict, calibration, newer, notes)
 

@@ -51,7 +51,7 @@ print(json.dumps({
 
 def start(home: Path) -> subprocess.Popen[bytes]:
     log = home.with_suffix(".log").open("ab")
-    command = [sys.executable, "manage.py", "demo", "--no-serve", "--port", "0"]
+    command = [sys.executable, "manage.py", "demo", "--no-serve"]
     return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TRACE_HOME": str(home)})
 
 

@@ -22,9 +22,8 @@ from typing import Any
 from tests.training.small_encoder import quick_recipe
 from tests.training.small_snapshot import write_snapshot
 from trace_site.lib.files import read_json, sha256_file
-from training.core.recipe import PLAIN, Recipe
+from training.core.recipe import Recipe
 from training.core.rundir import RunDir
-from training.core.stages import passes
 
 MOMENTS = ("optimizer step", "data fetch", "save", "any time")
 forked = multiprocessing.get_context("forkserver")
@@ -48,22 +47,19 @@ def train(
 
     if moment in MOMENTS[:3]:
         _tell_at(moment, count, pipe)
-    init = None
-    if next(iter(passes(recipe))) in PLAIN:
-        stage2.plain(recipe, snapshot, run / "plain", lambda *_: None)
-        init = run / "plain" / "export"
-    stage2.main(recipe, snapshot, run, lambda *_: None, init)
+    stage2.main(recipe, snapshot, run, lambda *_: None)
 
 
 def _tell_at(moment: str, count: int, pipe: Any) -> None:
     """Wrap the function behind a kind of moment."""
     import torch
 
-    from training.ml import checkpoints, step
+    from training.ml import checkpoints
+    from training.ml.deciding import PocketTrainee
 
     owner, name = {
         "optimizer step": (torch.optim.AdamW, "step"),
-        "data fetch": (step, "collate"),
+        "data fetch": (PocketTrainee, "collate"),
         "save": (checkpoints, "_write"),
     }[moment]
     plain, calls = getattr(owner, name), 0

@@ -105,10 +105,8 @@ def quick_recipe(**fields: Any) -> Recipe:
         max_prompt_tokens=128,
         max_new_tokens=96,
         mcts_negatives=2,
-        empty_thinking_share=0.5,
         pocket=small_pocket(),
         stage1=Stage(**moving, batch_size=8, epochs=2),  # type: ignore[arg-type]
-        plain=Stage(**moving, batch_size=4, epochs=10),  # type: ignore[arg-type]
         stage2=Stage(**moving, batch_size=4, epochs=10),  # type: ignore[arg-type]
     )
     return normal(replace(recipe, **fields))  # as it would be read from a file

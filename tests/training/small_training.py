@@ -7,11 +7,13 @@ import torch
 
 from tests.training.small_bases import write_base
 from tests.training.small_snapshot import sample, write_snapshot
+from trace_site.lib.files import read_json
 from training.core.recipe import Lora, Recipe
-from training.core.records import Snapshot, load_snapshot, stage2_records
-from training.ml.bases.model import Trainee, build
-from training.ml.data import Batch, Example, collate, encode
-from training.ml.step import supervised_loss
+from training.core.records import Snapshot, load_snapshot
+from training.ml.bases.chat import Chat, load_chat
+from training.ml.bases.model import build
+from training.ml.language import IGNORE, Written
+from training.ml.trainee import Batch, Trainee, padded
 
 
 def recipe_for(base: Path, **fields: Any) -> Recipe:
@@ -29,6 +31,17 @@ def recipe_for(base: Path, **fields: Any) -> Recipe:
     return Recipe(**(usual | fields))
 
 
+def exported_chat(export: Path) -> tuple[Chat, dict[str, Any]]:
+    """Of a named base, with what its trace.json says."""
+    spec = read_json(export / "trace.json")
+    return load_chat(export, spec), spec
+
+
+def labels_of(batch: Batch[Written]) -> torch.Tensor:
+    """The token to predict at each position of a batch, IGNORE where there is no loss."""
+    return padded([example.targets for example in batch.examples], IGNORE)
+
+
 class Small:
     """One base of a shape with its recipe, snapshot, trainee and rendered samples."""
 
@@ -39,19 +52,18 @@ class Small:
         # of many lengths, so that a batch is padded and the sliding windows are left behind
         samples = [sample(n, query=f"please show case {n}{' of the pay slip' * n}") for n in range(10)]
         self.snapshot: Snapshot = load_snapshot(write_snapshot(folder / "snapshot", samples))
-        self.trainee: Trainee = build(self.recipe, self.snapshot)
-        records = stage2_records(self.snapshot, self.recipe)
-        self.examples: list[Example] = encode(records, self.trainee.chat, self.recipe.max_seq_len)[0]
+        self.trainee: Trainee[Any] = build(self.recipe, self.snapshot)
+        self.examples: list[Written] = self.trainee.retrieval(self.snapshot, self.recipe)[0]
 
     @property
     def model(self) -> Any:
         return self.trainee.model
 
-    def batch(self, examples: list[Example] | None = None) -> Batch:
-        return collate(examples or self.examples, self.trainee.chat.pad_id)
+    def batch(self, examples: list[Written] | None = None) -> Batch[Written]:
+        return self.trainee.collate(examples or self.examples)
 
-    def loss(self, batch: Batch | None = None) -> torch.Tensor:
-        return supervised_loss(self.trainee, batch or self.batch(), self.recipe)
+    def loss(self, batch: Batch[Written] | None = None) -> torch.Tensor:
+        return self.trainee.loss(batch or self.batch(), self.recipe)
 
     def gradients(self) -> dict[str, torch.Tensor]:
         self.model.zero_grad()

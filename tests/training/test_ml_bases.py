@@ -12,18 +12,19 @@ from transformers import AutoTokenizer  # noqa: E402
 
 from catalog.core.tokens import tool_units  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, gemma_tokenizer, write_base, write_pretrained  # noqa: E402
-from tests.training.small_encoder import quick_recipe, word_pieces  # noqa: E402
+from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
-from tests.training.small_training import Small, recipe_for  # noqa: E402
-from training.core.recipe import POCKET, Stage  # noqa: E402
+from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
+from tests.training.small_training import Small, exported_chat, recipe_for  # noqa: E402
+from trace_site.lib.files import read_json  # noqa: E402
+from training.core.recipe import Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import stage2  # noqa: E402
+from training.ml import deciding, stage2  # noqa: E402
 from training.ml.bases import model as bases_model
-from training.ml.bases.chat import load_chat  # noqa: E402
-from training.ml.bases.model import Trainee, build, init_rows, row_tables, unit_texts  # noqa: E402
+from training.ml.bases.model import build, init_rows, row_tables, unit_texts  # noqa: E402
 from training.ml.bases.named import add_tokens, base_licence, load_named  # noqa: E402
-from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.export import merged  # noqa: E402
+from training.ml.language import LanguageTrainee  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -36,7 +37,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 # first rows
 
 
-def nearest(trainee: Trainee, snapshot: Snapshot) -> dict[str, bool]:
+def nearest(trainee: LanguageTrainee, snapshot: Snapshot) -> dict[str, bool]:
     """For each token: is its row nearer to the mean of its own words than to any other token's words?"""
     texts = unit_texts(snapshot, "a")
     table = row_tables(merged(trainee))[0].float()
@@ -113,24 +114,12 @@ def test_new_rows_take_nothing_from_the_words_of_a_pretrained_base(
     assert after <= before + 0.3
 
 
-@pytest.mark.parametrize("shape", ["llama", "pocket"])
-def test_opaque_rows_follow_the_seed(tmp_path: Path, shape: str, snapshot: Snapshot) -> None:
-    base = POCKET if shape == "pocket" else str(write_base(tmp_path / "base", shape))
-    recipes = [quick_recipe(token_init="opaque", base=base, seed=seed) for seed in (1, 1, 2)]
+def test_opaque_rows_follow_the_seed(tmp_path: Path, snapshot: Snapshot) -> None:
+    base = write_base(tmp_path / "base", "llama")
+    recipes = [recipe_for(base, token_init="opaque", seed=seed) for seed in (1, 1, 2)]
     tables = [row_tables(merged(build(recipe, snapshot)))[0] for recipe in recipes]
     assert torch.equal(tables[0], tables[1])
     assert not torch.equal(tables[0], tables[2])
-
-
-def test_opaque_rows_of_the_pocket_are_as_long_as_embeddings_and_carry_no_words(snapshot: Snapshot) -> None:
-    described, opaque = (
-        build(quick_recipe(format="a", token_init=way), snapshot) for way in ("description", "opaque")
-    )
-    names = [string for string in snapshot.family_strings("a") if "Gone" not in string]
-    one, other = (row_tables(merged(found))[0][found.chat.unit_ids(names)] for found in (described, opaque))
-    for rows in (one, other):
-        torch.testing.assert_close(rows.norm(dim=1), torch.ones(len(names)))
-    assert (one * other).sum(dim=1).abs().max() < 0.7
 
 
 def test_rows_come_out_the_same_however_many_are_set_at_once(
@@ -147,11 +136,11 @@ def test_rows_come_out_the_same_however_many_are_set_at_once(
 def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
     short = Stage(lr=1e-3, batch_size=8)
-    recipe = quick_recipe(memo="none", retrieval="n", token_init="opaque", stage2=short)
+    recipe = quick_recipe(memo="none", retrieval="r", token_init="opaque", stage2=short)
     stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
-    _, spec = load_chat(tmp_path / "run" / "export")
-    assert spec["token_init"] == bases_model.POCKET_METHODS["opaque"]
-    assert bases_model.POCKET_METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
+    spec, card = (tmp_path / "run" / "export" / name for name in ("trace.json", "README.md"))
+    assert read_json(spec)["token_init"] == deciding.METHODS["opaque"]
+    assert deciding.METHODS["opaque"] in card.read_text()
 
 
 # licence
@@ -178,7 +167,7 @@ def test_the_licence_is_the_one_the_bases_card_names(tmp_path: Path, card: str, 
 
 @pytest.mark.parametrize("name", ["Übersicht/Zahlung", "Çağrı/Göster", "Größe/é", "請求/查詢", "Ω/ß"])
 def test_a_name_of_letters_that_also_stand_for_bytes_is_shown_whole(tmp_path: Path, name: str) -> None:
-    for tokenizer in (gemma_tokenizer(), writer_tokenizer(word_pieces(), 600)):
+    for tokenizer in (gemma_tokenizer(), family_tokenizer("bare")):
         strings = [unit for fmt in ("a", "b") for unit in tool_units(name, fmt)]
         add_tokens(tokenizer, [*strings, "<<plain&&name>>", "<tid>"])
         tokenizer.save_pretrained(tmp_path)
@@ -196,6 +185,6 @@ def test_a_named_base_is_exported_with_names_of_such_letters(tmp_path: Path, sha
     folder = write_snapshot(tmp_path / "snapshot", rows, history=[names])
     recipe = recipe_for(write_base(tmp_path / "base", shape), format="b", retrieval="r+R")
     stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
-    chat, spec = load_chat(tmp_path / "run" / "export")
+    chat, spec = exported_chat(tmp_path / "run" / "export")
     shown = {tool["name"]: chat.tokenizer.decode(tool["ids"]) for tool in spec["tools"]}
     assert shown == {name: "".join(tool_units(name, "b")) for name in names}

@@ -13,22 +13,25 @@ pytest.importorskip("torch")
 from tests.training.killing import small_disk, small_recipe  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.records import load_snapshot, stage2_records  # noqa: E402
+from training.core.recipe import Recipe  # noqa: E402
+from training.core.records import load_snapshot  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import checkpoints, loop  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
-from training.ml.data import encode, epoch_batches  # noqa: E402
+from training.ml.data import epoch_batches  # noqa: E402
 from training.ml.step import train_step  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
 
-def prepared(tmp_path: Path, run: Path) -> tuple[checkpoints.Trainer, list[list[int]]]:
+def prepared(
+    tmp_path: Path, run: Path, recipe: Recipe | None = None
+) -> tuple[checkpoints.Trainer, list[list[int]]]:
     """A trainer on ten samples, and its batches."""
-    recipe = small_recipe()
+    recipe = recipe or small_recipe()
     snapshot = load_snapshot(write_snapshot(tmp_path / "snapshot"))
     trainee = build(recipe, snapshot)
-    examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, 256)
+    examples, _, _ = trainee.retrieval(snapshot, recipe)
     directory = RunDir(run)
     directory.checkpoints.mkdir(parents=True, exist_ok=True)
     trainer = loop.prepare(trainee, examples, recipe.stage2, recipe, directory, "stage2", [])

@@ -7,7 +7,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from training.ml.data import IGNORE, Example, collate, epoch_batches  # noqa: E402
+from training.ml.data import epoch_batches  # noqa: E402
+from training.ml.language import IGNORE, Written  # noqa: E402
+from training.ml.trainee import padded  # noqa: E402
 
 pytestmark = pytest.mark.ml
 # Lengths of the records of 8,323 public tools and of 1,959 samples by the offline writer, every twentieth of them:
@@ -52,10 +54,7 @@ def computed_over_real(lengths: list[int], batches: list[list[int]]) -> float:
     """As the loop computes: every sequence of a batch as wide as its tensor."""
     computed = 0
     for batch in batches:
-        width = collate(
-            [Example([1] * max(lengths[n] for n in batch), [1] * max(lengths[n] for n in batch))], 0
-        ).ids.shape[1]
-        computed += width * len(batch)
+        computed += padded([[1] * max(lengths[n] for n in batch)], 0).shape[1] * len(batch)
     return computed / sum(lengths)
 
 
@@ -107,8 +106,7 @@ def test_a_few_examples_make_a_plan_too(count: int) -> None:
     assert sorted(number for batch in batches for number in batch) == list(range(count))
 
 
-def test_collated_labels_are_the_next_supervised_token_and_padding_is_ignored() -> None:
-    batch = collate([Example([5, 6, 7, 8], [0, 0, 1, 1]), Example([9, 4, 3], [0, 1, 1])], pad_id=1)
-    assert batch.ids.tolist() == [[5, 6, 7, 8], [9, 4, 3, 1]]
-    assert batch.labels.tolist() == [[IGNORE, 7, 8, IGNORE], [4, 3, IGNORE, IGNORE]]
-    assert batch.tokens == 7
+def test_targets_are_the_next_supervised_token_and_rows_are_padded_on_the_right() -> None:
+    examples = [Written([5, 6, 7, 8], [0, 0, 1, 1]), Written([9, 4, 3], [0, 1, 1])]
+    assert [one.targets for one in examples] == [[IGNORE, 7, 8, IGNORE], [4, 3, IGNORE]]
+    assert padded([one.ids for one in examples], 1).tolist() == [[5, 6, 7, 8], [9, 4, 3, 1]]

@@ -14,18 +14,18 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from catalog.core.tool import embedding_text  # noqa: E402
 from catalog.ml.encoder import DEFAULT_ENCODER, locate  # noqa: E402
-from tests.training.small_encoder import quick_recipe, small_encoder, small_pocket, write_encoder  # noqa: E402
+from tests.training.small_encoder import quick_recipe, small_pocket, write_encoder  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.core.stages import ENCODERS, encoder_digest  # noqa: E402
-from training.ml import stage1, stage2  # noqa: E402
+from training.ml import deciding, stage1, stage2  # noqa: E402
 from training.ml.bases import encoders
-from training.ml.bases import model as bases_model
 from training.ml.bases.encoders import embed, load_encoder  # noqa: E402
-from training.ml.bases.model import Trainee, build  # noqa: E402
+from training.ml.bases.model import build  # noqa: E402
+from training.ml.trainee import Trainee  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -36,11 +36,11 @@ def silent(done: int, total: int, note: str) -> None:
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
-    return load_snapshot(write_snapshot(tmp_path / "snapshot"))
+    return load_snapshot(write_snapshot(tmp_path / "snapshot", rules=[]))
 
 
-def around(encoder: Path, **fields: object) -> Recipe:
-    return quick_recipe(pocket=small_pocket(encoder=str(encoder), **fields))
+def around(encoder: Path) -> Recipe:
+    return quick_recipe(pocket=small_pocket(encoder=str(encoder)))
 
 
 # loading
@@ -83,18 +83,6 @@ def test_an_encoder_that_is_missing_or_damaged_is_one_clear_error(tmp_path: Path
     assert caught.value.code == "no_encoder" and str(folder) in caught.value.message
 
 
-@pytest.mark.parametrize("heads", [3, 16, 32])
-def test_heads_that_cannot_share_the_width_are_named(heads: int) -> None:
-    """Of each head's numbers half are turned by the position, so twice the heads must divide the width."""
-    recipe = around(Path(small_encoder()), heads=heads)
-    if heads == 16:
-        load_encoder(recipe)
-        return
-    with pytest.raises(TraceError, match=rf"32 wide, which {heads} attention heads cannot share") as caught:
-        load_encoder(recipe)
-    assert caught.value.where == "recipe field 'pocket.heads'"
-
-
 def test_the_digest_of_the_default_encoder_is_that_of_its_weights() -> None:
     assert sha256_file(Path(locate(DEFAULT_ENCODER)) / "model.safetensors") == ENCODERS[DEFAULT_ENCODER]
     assert encoder_digest(DEFAULT_ENCODER) == ENCODERS[DEFAULT_ENCODER]
@@ -127,11 +115,10 @@ def test_stage_2_refuses_a_model_around_another_encoder(tmp_path: Path) -> None:
 # rows
 
 
-def rows_of(trainee: Trainee, names: list[str]) -> torch.Tensor:
-    first = trainee.model.model.embed_tokens.first  # type: ignore[union-attr,operator]
-    ids = trainee.chat.unit_ids([f"<<{name.replace('/', '&&')}>>" for name in names])
-    rows: torch.Tensor = trainee.model.model.embed_tokens.rows.detach()  # type: ignore[union-attr,assignment]
-    return rows[[number - first for number in ids]]  # type: ignore[operator]
+def rows_of(trainee: Trainee[Any], names: list[str]) -> torch.Tensor:
+    places = {tool["name"]: tool["ids"][0] for tool in trainee.spec["tools"]}  # type: ignore[attr-defined]
+    rows: torch.Tensor = trainee.model.tokens.detach()  # type: ignore[assignment,operator,union-attr]
+    return rows[[places[name] for name in names]]
 
 
 def test_rows_are_the_encoders_own_embeddings_of_the_tools(snapshot: Snapshot) -> None:
@@ -151,8 +138,8 @@ def test_a_text_is_read_alike_alone_and_beside_longer_ones(snapshot: Snapshot) -
     recipe = quick_recipe(format="a", bf16=False)
     trainee = build(recipe, snapshot)
     texts = ["pay", "read a pay slip " * 20, "leave", *(f"case {number}" for number in range(40))]
-    together = embed(trainee.model, trainee.chat, recipe, texts)
-    alone = torch.cat([embed(trainee.model, trainee.chat, recipe, [text]) for text in texts])
+    together = embed(trainee.model, trainee.reader, recipe, texts)
+    alone = torch.cat([embed(trainee.model, trainee.reader, recipe, [text]) for text in texts])
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
 
 
@@ -161,11 +148,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that an encoder is given."""
     seen: list[str] = []
 
-    def noting(model: Any, chat: Any, recipe: Any, texts: list[str], report: Any) -> torch.Tensor:
+    def noting(model: Any, reader: Any, recipe: Any, texts: list[str], *_: Any) -> torch.Tensor:
         seen.extend(texts)
-        return embed(model, chat, recipe, texts)
+        return embed(model, reader, recipe, texts)
 
-    monkeypatch.setattr(bases_model, "embed", noting)
+    monkeypatch.setattr(deciding, "embed", noting)
     return seen
 
 
@@ -237,7 +224,9 @@ def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_no
     kept = {path.name: sha256_file(path) for path in cache.iterdir()}
     trainee = build(recipe, after, tmp_path / "one" / "export", cache)
     assert trainee.grown == 1
-    wanted = embed(trainee.model.eval(), trainee.chat, recipe, [embedding_text("Zone/Set", "Does Zone Set")])
+    wanted = embed(
+        trainee.model.eval(), trainee.reader, recipe, [embedding_text("Zone/Set", "Does Zone Set")]
+    )
     torch.testing.assert_close(rows_of(trainee, ["Zone/Set"]), wanted)
     assert {path.name: sha256_file(path) for path in cache.iterdir()} == kept
     assert not rows_of(build(recipe, after, cache=cache), ["Zone/Set"]).allclose(wanted, atol=1e-3)
@@ -254,17 +243,11 @@ def test_rows_of_the_default_encoder_are_the_catalogs_own_embeddings(snapshot: S
     assert (found @ theirs.T).argmax(dim=1).tolist() == list(range(len(texts)))
 
 
-def test_reading_descriptions_counts_no_request_as_cut(tmp_path: Path, snapshot: Snapshot) -> None:
-    recipe = quick_recipe(format="a", max_prompt_tokens=9)
-    for _ in range(2):  # without and with a cache
-        assert build(recipe, snapshot, cache=tmp_path / "cache").chat.cut == 0
-
-
-def test_stage_2_refuses_a_pocket_of_the_time_before_encoders(tmp_path: Path) -> None:
+def test_stage_2_refuses_a_pocket_of_an_earlier_version(tmp_path: Path) -> None:
     folder, export = write_snapshot(tmp_path / "snapshot"), tmp_path / "old"
     export.mkdir()
     spec = {"format": "a", "base": "pocket", "memo": "m", "retrieval": "none"}
     (export / "trace.json").write_text(json.dumps(spec))
     recipe = quick_recipe(format="a", memo="m", retrieval="n")
-    with pytest.raises(TraceError, match="by an earlier version from random weights"):
+    with pytest.raises(TraceError, match="made around another encoder"):
         stage2.main(recipe, folder, tmp_path / "two", silent, export)

@@ -13,12 +13,12 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from evaluation.ml.manifest import verify  # noqa: E402
 from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
-from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
+from tests.training.small_snapshot import NAMES, RULE, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
+from trace_site.lib.files import read_json  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.core.rundir import is_intact  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
-from training.ml.bases.chat import load_chat  # noqa: E402
 
 pytestmark = pytest.mark.ml
 QUICK = quick_recipe()
@@ -51,16 +51,16 @@ def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
     stage1.main(recipe, snapshot, tmp_path / "one", silent)
     stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
     for run, retrieval in (("one", "none"), ("two", "r+R")):
-        chat, spec = load_chat(tmp_path / run / "export")
+        spec = read_json(tmp_path / run / "export" / "trace.json")
         assert is_intact(tmp_path / run / "export")
-        assert (spec["memo"], spec["retrieval"], spec["adapter"]) == ("m", retrieval, "pocket")
-        assert spec["reasoning"] == (retrieval != "none")
+        assert (spec["memo"], spec["retrieval"], len(spec["stages"])) == ("m", retrieval, 1 + (run == "two"))
         assert [tool["name"] for tool in spec["tools"]] == sorted(NAMES)
-        assert [len(tool["ids"]) for tool in spec["tools"]] == [{"a": 1, "b": 2, "c": 4}[fmt]] * len(NAMES)
-        assert chat.tokenizer.decode(chat.empty_ids) == spec["thinking"]["open"] + spec["thinking"]["close"]
-        done = json.loads((tmp_path / run / "done.json").read_text())
-        assert done["round_trip"]["max_logit_difference"] <= 1e-5
-        assert done["round_trip"]["tied"] is True
+        assert [len(tool["ids"]) for tool in spec["tools"]] == [1 if fmt == "a" else 2] * len(NAMES)
+        assert [one["token"] for one in spec["clauses"]] == [
+            one["token"] for one in RULE["statements"] if run == "two"
+        ]
+        checks = read_json(tmp_path / run / "done.json")["round_trip"]
+        assert checks["max_logit_difference"] <= 1e-5 and checks["rows"]["clauses"] == 4
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
@@ -77,7 +77,7 @@ def test_gemma_keeps_its_tie_and_trains_both_tables(tmp_path: Path, embeddings: 
     assert after.config.vocab_size == after.config.vocab_size_per_layer_input == rows
     assert after.config.tie_word_embeddings
     assert after.get_output_embeddings().weight is after.get_input_embeddings().weight
-    _, spec = load_chat(tmp_path / "two" / "export")
+    spec = read_json(tmp_path / "two" / "export" / "trace.json")
     tools = sorted({number for tool in spec["tools"] for number in tool["ids"]})
     for table in ("model.embed_tokens.weight", "model.embed_tokens_per_layer.weight"):
         old, new = before.state_dict()[table], after.state_dict()[table]

@@ -1,5 +1,6 @@
 """The loss head on real model classes: the library's own loss, however a family scales its logits."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,12 +10,11 @@ pytest.importorskip("torch")
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
+from tests.training.small_training import labels_of  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.recipe import Recipe  # noqa: E402
-from training.ml.bases.model import Trainee  # noqa: E402
-from training.ml.data import IGNORE, Batch, Example  # noqa: E402
 from training.ml.head import output_head  # noqa: E402
-from training.ml.step import check_head, supervised_loss  # noqa: E402
+from training.ml.language import LanguageTrainee, Written, check_head, supervised_loss  # noqa: E402
+from training.ml.trainee import Batch  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SIZES = {
@@ -52,7 +52,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def made(family: str, **more: Any) -> Trainee:
+def made(family: str, **more: Any) -> LanguageTrainee:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     names = {"Gemma3": "Gemma3TextConfig", "Gemma4": "Gemma4TextConfig"}
@@ -62,32 +62,38 @@ def made(family: str, **more: Any) -> Trainee:
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     if getattr(model.get_output_embeddings(), "bias", None) is not None:
         torch.nn.init.normal_(model.get_output_embeddings().bias)
-    return Trainee(model, None, 0, "", pocket=False)  # type: ignore[arg-type]
+    return LanguageTrainee(model=model, token_init="", chat=NO_CHAT)  # type: ignore[arg-type]
 
 
-def batch() -> Batch:
+NO_CHAT = SimpleNamespace(pad_id=0)
+
+
+def batch_of(trainee: LanguageTrainee, *supervised: range) -> Batch[Written]:
+    """A row for each; the tokens at these places are predicted."""
+    ids = torch.randint(3, 90, (len(supervised), 14), generator=torch.Generator().manual_seed(1)).tolist()
+    masks = [[int(at in places) for at in range(14)] for places in supervised]
+    return trainee.collate([Written(row, mask) for row, mask in zip(ids, masks, strict=True)])
+
+
+def batch(trainee: LanguageTrainee) -> Batch[Written]:
     """Three rows: supervised at their ends, one position only, nowhere."""
-    ids = torch.randint(3, 90, (3, 14), generator=torch.Generator().manual_seed(1))
-    labels = torch.full_like(ids, IGNORE)
-    labels[0, 6:13] = ids[0, 7:14]
-    labels[1, 4] = ids[1, 5]
-    return Batch(ids, labels, ids.numel())
+    return batch_of(trainee, range(7, 14), range(5, 6), range(0))
 
 
-def library_loss(trainee: Trainee, given: Batch) -> torch.Tensor:
-    return trainee.model(
-        input_ids=given.ids, labels=given.ids, shift_labels=given.labels, use_cache=False
-    ).loss
+def library_loss(trainee: LanguageTrainee, given: Batch[Written]) -> torch.Tensor:
+    labels = labels_of(given)
+    return trainee.model(input_ids=given.ids, labels=given.ids, shift_labels=labels, use_cache=False).loss
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_loss_and_gradients_are_those_of_the_library(family: str) -> None:
-    trainee, given = made(family), batch()
-    check_head(trainee, [Example(given.ids[0].tolist(), [1] * 14)])
+    trainee = made(family)
+    given = batch(trainee)
+    check_head(trainee.model, given.ids[0].tolist())
     library_loss(trainee, given).backward()
     theirs = {name: value.grad for name, value in trainee.model.named_parameters() if value.grad is not None}
     trainee.model.zero_grad()
-    ours = supervised_loss(trainee, given, Recipe())
+    ours = supervised_loss(trainee, given)
     ours.backward()
     assert ours.item() == pytest.approx(library_loss(trainee, given).item(), rel=1e-5)
     for name, value in trainee.model.named_parameters():
@@ -127,12 +133,12 @@ def test_an_unknown_way_of_making_logits_is_refused(change: str, monkeypatch: py
 
     monkeypatch.setattr(type(trainee.model), "forward", forward)
     with pytest.raises(TraceError, match="scales its logits"):
-        check_head(trainee, [Example(batch().ids[0].tolist(), [1] * 14)])
+        check_head(trainee.model, batch(trainee).ids[0].tolist())
 
 
 def test_a_batch_without_any_supervised_position_moves_nothing() -> None:
-    trainee, given = made("Gemma4"), batch()
-    loss = supervised_loss(trainee, Batch(given.ids, torch.full_like(given.labels, IGNORE), 0), Recipe())
+    trainee = made("Gemma4")
+    loss = supervised_loss(trainee, batch_of(trainee, range(0), range(0)))
     loss.backward()
     assert loss.item() == 0
     assert all(value.grad is None or not value.grad.any() for value in trainee.model.parameters())

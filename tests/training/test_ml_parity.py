@@ -9,11 +9,11 @@ pytest.importorskip("torch")
 import torch  # noqa: E402
 
 from tests.training.small_bases import EACH_SHAPE  # noqa: E402
-from tests.training.small_training import Small  # noqa: E402
+from tests.training.small_training import Small, labels_of  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml.bases.named import load_named  # noqa: E402
-from training.ml.data import IGNORE  # noqa: E402
 from training.ml.export import export  # noqa: E402
+from training.ml.language import IGNORE  # noqa: E402
 
 pytestmark = pytest.mark.ml
 EXACT = 1e-5  # fp32 on a CPU
@@ -60,7 +60,7 @@ def test_the_loss_is_the_librarys_with_and_without_its_cache(
         ours = small.loss(batch).item()
         for use_cache in (True, False):
             output = small.model(
-                input_ids=batch.ids, labels=batch.ids, shift_labels=batch.labels, use_cache=use_cache
+                input_ids=batch.ids, labels=batch.ids, shift_labels=labels_of(batch), use_cache=use_cache
             )
             assert abs(output.loss.item() - ours) <= EXACT
 
@@ -107,6 +107,6 @@ def test_samples_alone_give_the_loss_of_their_batch(tmp_path: Path, shape: str) 
     with torch.no_grad():
         for example in small.examples:
             batch = small.batch([example])
-            supervised = int((batch.labels != IGNORE).sum())
+            supervised = int((labels_of(batch) != IGNORE).sum())
             total, count = total + small.loss(batch).item() * supervised, count + supervised
         assert abs(small.loss().item() - total / count) <= EXACT

@@ -15,11 +15,13 @@ from torch.nn import functional  # noqa: E402
 from transformers import AutoTokenizer, BertLMHeadModel  # noqa: E402
 
 from tests.training.small_snapshot import NAMES, sample, write_snapshot  # noqa: E402
+from tests.training.small_training import labels_of  # noqa: E402
 from training.core.recipe import Lora, Recipe  # noqa: E402
-from training.core.records import Snapshot, load_snapshot, stage2_records  # noqa: E402
-from training.ml.bases.model import Trainee, build  # noqa: E402
-from training.ml.data import IGNORE, Batch, collate, encode  # noqa: E402
+from training.core.records import Snapshot, load_snapshot  # noqa: E402
+from training.ml.bases.model import build  # noqa: E402
 from training.ml.export import compare_merged, last_logits, merged, prompts  # noqa: E402
+from training.ml.language import IGNORE, LanguageTrainee, Written  # noqa: E402
+from training.ml.trainee import Batch  # noqa: E402
 
 pytestmark = pytest.mark.ml
 QUERIES = [
@@ -50,15 +52,17 @@ def queries(folder: Path) -> Snapshot:
     return load_snapshot(write_snapshot(folder, rows))
 
 
-def losses(trainee: Trainee, batch: Batch, trained: dict[str, Any], steps: int = 12) -> list[float]:
+def losses(
+    trainee: LanguageTrainee, batch: Batch[Written], trained: dict[str, Any], steps: int = 12
+) -> list[float]:
     """Which tool does a request want? Without dropout, so that a step's loss is the loss."""
     model = trainee.model.eval()
     optimizer = torch.optim.AdamW(trained.values(), lr=2e-3, weight_decay=0.0)
-    found = []
+    found, labels = [], labels_of(batch).flatten()
     for _ in range(steps):
         optimizer.zero_grad()
         logits = model(input_ids=batch.ids, use_cache=False).logits
-        loss = functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORE)
+        loss = functional.cross_entropy(logits.flatten(0, 1), labels, ignore_index=IGNORE)
         loss.backward()
         optimizer.step()
         found.append(loss.item())
@@ -84,9 +88,10 @@ def test_lora_learns_on_pretrained_weights_and_merges_into_them(encoder: Path, t
     cell = Recipe(format="a", memo="none", retrieval="n")
     recipe = replace(cell, base=str(encoder), embeddings="new_rows", lora=lora)
     trainee = build(recipe, snapshot)
-    examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+    assert isinstance(trainee, LanguageTrainee)
+    examples, _, _ = trainee.retrieval(snapshot, recipe)
     assert examples
-    batch = collate(examples, trainee.chat.pad_id)
+    batch = trainee.collate(examples)
     trained = {name: value for name, value in trainee.model.named_parameters() if value.requires_grad}
     assert all("lora_" in name or name.endswith(".rows") for name in trained) and len(trained) > 2 * 36
     before = {name: value.detach().clone() for name, value in trained.items()}

@@ -7,18 +7,15 @@ pytest.importorskip("torch")
 from transformers import AutoTokenizer  # noqa: E402
 
 from catalog.ml.encoder import locate  # noqa: E402
-from tests.training.small_bases import gemma_tokenizer  # noqa: E402
 from training.core.recipe import Pocket  # noqa: E402
-from training.ml.bases.chat import Chat  # noqa: E402
-from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
+from training.ml.bases.pocket import Reader  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
 
 @pytest.fixture(scope="module")
-def chat() -> Chat:
-    words = AutoTokenizer.from_pretrained(locate(Pocket().encoder))
-    return Chat(writer_tokenizer(words, 300), "pocket", 64, encoder_words=words)
+def reader() -> Reader:
+    return Reader(AutoTokenizer.from_pretrained(locate(Pocket().encoder)), 64)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +29,8 @@ def chat() -> Chat:
         "pay &amp; leave 🙏 12",
     ],
 )
-def test_names_codes_and_accents_are_read(chat: Chat, request_text: str) -> None:
-    assert chat.unread(request_text) == []
+def test_names_codes_and_accents_are_read(reader: Reader, request_text: str) -> None:
+    assert reader.unread(request_text) == []
 
 
 @pytest.mark.parametrize(
@@ -50,24 +47,18 @@ def test_names_codes_and_accents_are_read(chat: Chat, request_text: str) -> None
     ],
 )
 def test_words_of_other_scripts_and_unknown_words_are_told(
-    chat: Chat, request_text: str, unread: list[str]
+    reader: Reader, request_text: str, unread: list[str]
 ) -> None:
-    assert chat.unread(request_text) == unread
+    assert reader.unread(request_text) == unread
 
 
-def test_a_base_without_an_encoder_does_not_say_what_it_reads() -> None:
-    assert Chat(gemma_tokenizer(), "chat", 64).unread("工资单") is None
+def test_a_request_is_cut_when_it_is_longer_than_the_model_reads(reader: Reader) -> None:
+    fits = "pay " * (64 - len(reader.ids("")))
+    for text, cut in ((fits, False), (fits + "slip", True), ("pay", False)):
+        assert reader.is_cut(text) is cut and len(reader.ids(text)) <= 64
 
 
-def test_a_request_is_cut_when_its_prompt_is_longer_than_the_model_reads(chat: Chat) -> None:
-    fits = "pay " * (64 - len(chat.query_ids("")))
-    for text, permissions, cut in (
-        (fits, (), False),
-        (fits + "slip", (), True),
-        ("pay", (), False),
-        (fits, ("pay.read",), True),
-    ):
-        before = chat.cut
-        assert chat.is_cut(text, permissions) is cut
-        assert chat.cut == before, "asking does not count"
-        assert len(chat.query_ids(text, permissions)) <= 64 and chat.cut - before == cut
+def test_a_request_never_becomes_control_tokens(reader: Reader) -> None:
+    control = set(reader.words.all_special_ids)
+    found = [number for number in reader.ids("[CLS] show [SEP] now [MASK][PAD]") if number in control]
+    assert found == [number for number in reader.ids("hello") if number in control]

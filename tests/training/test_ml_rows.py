@@ -11,13 +11,12 @@ import torch  # noqa: E402
 from peft import LoraConfig, get_peft_model  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
+from tests.training.small_training import labels_of  # noqa: E402
 from tests.training.test_ml_loss_models import batch, library_loss, made  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.recipe import Recipe  # noqa: E402
-from training.ml.bases.model import Trainee  # noqa: E402
-from training.ml.data import Batch, Example  # noqa: E402
+from training.ml.language import LanguageTrainee, Written, check_head, supervised_loss  # noqa: E402
 from training.ml.rows import merge_rows, split_rows  # noqa: E402
-from training.ml.step import check_head, supervised_loss  # noqa: E402
+from training.ml.trainee import Batch  # noqa: E402
 
 pytestmark = pytest.mark.ml
 FAMILIES = ["Gemma4", "Llama", "Qwen3", "Phi"]  # two tables and a tie; no tie; a tie; a head with a bias
@@ -33,14 +32,14 @@ def tables(model: Any) -> dict[str, torch.Tensor]:
     }
 
 
-def given() -> Batch:
+def given() -> Batch[Written]:
     """Some inputs and some targets are tool tokens."""
-    found = batch()
-    assert len(set(found.ids[0].tolist()) & set(NEW)) and len(set(found.labels[0].tolist()) & set(NEW))
+    found = batch(made("Llama"))
+    assert len(set(found.ids[0].tolist()) & set(NEW)) and len(set(labels_of(found)[0].tolist()) & set(NEW))
     return found
 
 
-def with_lora(trainee: Trainee) -> Trainee:
+def with_lora(trainee: LanguageTrainee) -> LanguageTrainee:
     torch.manual_seed(1)
     config = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
     trainee.model = get_peft_model(trainee.model, config)
@@ -61,9 +60,9 @@ def test_forward_and_gradients_are_those_of_the_whole_table(family: str) -> None
         value.requires_grad_(True)
     split_rows(split.model, NEW)
     torch.testing.assert_close(logits(split.model), logits(whole.model))
-    check_head(split, [Example(given().ids[0].tolist(), [1] * 14)])
-    supervised_loss(whole, given(), Recipe()).backward()
-    supervised_loss(split, given(), Recipe()).backward()
+    check_head(split.model, given().ids[0].tolist())
+    supervised_loss(whole, given()).backward()
+    supervised_loss(split, given()).backward()
     trained = {name: value.grad for name, value in split.model.named_parameters() if value.requires_grad}
     expected = {name: value.grad for name, value in whole.model.named_parameters() if value.requires_grad}
     for name, grad in trained.items():
@@ -83,7 +82,7 @@ def test_the_models_own_loss_trains_the_same_rows(family: str) -> None:
     split_rows(trainee.model, NEW)
     leaves = [value for name, value in trainee.model.named_parameters() if name.endswith(".rows")]
     theirs = torch.autograd.grad(library_loss(trainee, given()), leaves)
-    ours = torch.autograd.grad(supervised_loss(trainee, given(), Recipe()), leaves)
+    ours = torch.autograd.grad(supervised_loss(trainee, given()), leaves)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
@@ -114,10 +113,10 @@ def test_training_moves_every_tables_new_rows_and_not_a_byte_of_the_others(
     split_rows(trainee.model, NEW)
     kept = [value for value in trainee.model.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(kept, lr=1e-2, weight_decay=0.0)
-    every_row = Batch(torch.tensor([NEW, NEW]), torch.tensor([NEW[1:] + NEW[:1]] * 2), 28)
+    every_row = trainee.collate([Written([*NEW, NEW[0]], [0, *[1] * len(NEW)])] * 2)
     for _ in range(3):
         optimizer.zero_grad()
-        supervised_loss(trainee, every_row, Recipe()).backward()
+        supervised_loss(trainee, every_row).backward()
         optimizer.step()
     trained = logits(trainee.model)
     merge_rows(trainee.model)

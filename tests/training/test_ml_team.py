@@ -33,7 +33,7 @@ def small_one(max_seconds: float = 0.0) -> Recipe:
     recipe = small_recipe()
     # three rows a batch: the second process has one row of most batches, and none of a last batch of one
     stage = Stage(lr=3e-3, batch_size=3, epochs=4, max_seconds=max_seconds)
-    return replace(recipe, pocket=replace(recipe.pocket, dropout=0.0), stage2=stage, checkpoint_seconds=60)
+    return replace(recipe, stage2=stage, checkpoint_seconds=60)
 
 
 def train_together(tmp_path: Path, name: str, stopped: bool = False, max_seconds: float = 0.0) -> Path:

@@ -16,9 +16,8 @@ from torch.profiler import ProfilerActivity, profile  # noqa: E402
 from transformers import AutoTokenizer, PreTrainedModel  # noqa: E402
 
 from tests.training.small_bases import EACH_SHAPE, SHAPES, gemma_tokenizer, write_base  # noqa: E402
-from tests.training.small_encoder import quick_recipe, small_pocket  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
-from tests.training.small_training import Small, recipe_for  # noqa: E402
+from tests.training.small_training import Small, exported_chat, labels_of, recipe_for  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
@@ -26,7 +25,7 @@ from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import stage2  # noqa: E402
 from training.ml.bases import named
-from training.ml.bases.chat import Chat, load_chat  # noqa: E402
+from training.ml.bases.chat import Chat  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
 from training.ml.bases.named import (  # noqa: E402
     add_tokens,  # noqa: E402
@@ -34,8 +33,8 @@ from training.ml.bases.named import (  # noqa: E402
     load_named,
     token_tables,
 )
-from training.ml.data import IGNORE, collate, encode  # noqa: E402
 from training.ml.export import export, merged  # noqa: E402
+from training.ml.language import IGNORE, encode  # noqa: E402
 
 pytestmark = pytest.mark.ml
 FACTS = {"memo": "none", "retrieval": "r"}
@@ -286,24 +285,20 @@ def test_bf16_arithmetic_gives_the_loss_of_fp32(tmp_path: Path) -> None:
 
 
 def test_dropout_is_off_once_training_has_ended(tmp_path: Path) -> None:
-    short = Stage(epochs=1, encoder_lr=1e-4, rows_lr=1e-4)
-    plain = quick_recipe(memo="none", retrieval="r", pocket=small_pocket(dropout=0.5), stage2=short)
-    base = write_base(tmp_path / "base", "llama")
-    adapted = recipe_for(base, lora=Lora(rank=4, alpha=8, dropout=0.5), stage2=Stage(epochs=1))
-    for number, recipe in enumerate((plain, adapted)):
-        run = tmp_path / str(number)
-        stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), run, lambda done, total, note: None)
-        checks = json.loads((run / "done.json").read_text())["round_trip"]
-        assert checks["merge_difference"] <= 1e-5
-        model, _ = load_named(str(run / "export"))
-        assert not model.training
+    base, run = write_base(tmp_path / "base", "llama"), tmp_path / "run"
+    recipe = recipe_for(base, lora=Lora(rank=4, alpha=8, dropout=0.5), stage2=Stage(epochs=1))
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), run, lambda done, total, note: None)
+    checks = json.loads((run / "done.json").read_text())["round_trip"]
+    assert checks["merge_difference"] <= 1e-5
+    model, _ = load_named(str(run / "export"))
+    assert not model.training
 
 
 def test_the_softcap_of_a_head_is_part_of_the_loss(tmp_path: Path) -> None:
     small = Small(tmp_path, "gemma4", base={"final_logit_softcapping": 0.05})
     batch = small.batch()
     with torch.no_grad():
-        theirs = small.model(input_ids=batch.ids, labels=batch.ids, shift_labels=batch.labels).loss
+        theirs = small.model(input_ids=batch.ids, labels=batch.ids, shift_labels=labels_of(batch)).loss
         capped = small.loss(batch)
         small.model.get_base_model().config.final_logit_softcapping = None
         uncapped = small.loss(batch)
@@ -324,10 +319,8 @@ def test_the_end_of_a_turn_is_trained_even_when_it_is_also_the_padding(tmp_path:
     recipe = Recipe(format="a", retrieval="r")
     records = stage1_records(snapshot, recipe) + stage2_records(snapshot, recipe)
     examples, _ = encode(records, chat, 256)
-    batch = collate(examples, chat.pad_id)
-    for example, labels in zip(examples, batch.labels, strict=True):
-        assert labels[len(example.ids) - 2] == chat.end_ids[0]
-        assert (labels[len(example.ids) - 1 :] == IGNORE).all()
+    for example in examples:
+        assert example.targets[-2:] == [chat.end_ids[0], IGNORE]
 
 
 def test_nothing_after_the_end_of_the_turn_is_trained(tmp_path: Path) -> None:
@@ -364,7 +357,7 @@ def test_tool_tokens_are_whole_whatever_the_base_does_to_text(tmp_path: Path) ->
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
 def test_tool_tokens_are_shown_when_special_tokens_are_skipped(tmp_path: Path, fmt: str) -> None:
     small = Small(tmp_path, "llama", format=fmt)
-    chat, spec = load_chat(exported(small, tmp_path / "run"))
+    chat, spec = exported_chat(exported(small, tmp_path / "run"))
     for tool in spec["tools"]:
         shown = chat.tokenizer.decode(tool["ids"], skip_special_tokens=True)
         assert all(part in shown for part in tool["name"].split("/", 1))

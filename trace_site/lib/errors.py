@@ -48,7 +48,7 @@ CODES = {
     # asked too often
     429: "rate_limited",
     # our fault: a setting, the installation, a program of ours or a part of the machine that failed
-    500: """already_up bad_ledger bad_setting cells_failed child_failed command_failed crash disk_full
+    500: """already_up bad_ledger bad_setting cells_failed child_failed crash disk_full
         diverged encoder home_unwritable interrupted job_failed missing_package no_encoder no_port
         not_installed old_home postgres_root postgres_setup postgres_start reader_failed redis_start
         round_trip site_start write_failed""",

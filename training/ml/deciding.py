@@ -197,7 +197,7 @@ def fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report:
     model = Pocket(encoder, len(snapshot.family_strings(recipe.format)), len(snapshot.clause_strings()))
     trainee = _trainee(recipe, snapshot, model.eval(), Reader(words, longest))
     trainee.licence = base_licence(str(encoder.name_or_path))
-    _set_rows(trainee, recipe, snapshot, 0, range(len(model.clauses)), cache, report)
+    _set_rows(trainee, recipe, snapshot, 0, cache, report)
     return trainee
 
 
@@ -213,25 +213,19 @@ def continued_pocket(
             hint="Run Stage 1 again with this recipe.",
         )
     model, reader = load(init, min(recipe.max_prompt_tokens, spec["max_prompt_tokens"]))
-    known, tokens, clauses = (
-        len(model.tokens),
-        snapshot.family_strings(recipe.format),
-        snapshot.clause_strings(),
-    )
+    known, tokens = len(model.tokens), snapshot.family_strings(recipe.format)
     if spec["tokens"] != content_hash(tokens[:known]):
         problem = "the tool tokens of this model come from another catalog's ledger."
         raise TraceError(
             problem, code="stale_init", where=str(init), hint="Run Stage 1 again on this snapshot."
         )
     model.tokens = grown(model.tokens, len(tokens))
-    model.clauses = grown(model.clauses, len(clauses))
+    model.clauses = grown(model.clauses, len(snapshot.clause_strings()))
     trainee = _trainee(recipe, snapshot, model, reader)
     trainee.source, trainee.licence = str(init), spec["licence"]
     trainee.stages, trainee.grown = list(spec["stages"]), len(tokens) - known
-    taught = {one["row"] for one in spec["clauses"]}
-    untaught = [row for row in range(len(clauses)) if row not in taught]
     # no cache: this encoder has been trained, what is kept is of the untrained one
-    _set_rows(trainee, recipe, snapshot, known, untaught, None, report)
+    _set_rows(trainee, recipe, snapshot, known, None, report)
     return trainee
 
 
@@ -253,15 +247,15 @@ def _set_rows(
     recipe: Recipe,
     snapshot: Snapshot,
     first: int,
-    clauses: Sequence[int],
     cache: Path | None,
     report: Progress,
 ) -> None:
-    """Of tool tokens from `first` on, and of clauses. A token of several tools begins as the mean of theirs."""
+    """Of tool tokens from `first` on, and of all clauses, which Stage 1 teaches nothing. A token of several tools
+    begins as the mean of theirs."""
     model, spec = trainee.model, trainee.spec
     if recipe.token_init == "opaque":
         chance = torch.Generator().manual_seed(recipe.seed)
-        for rows in (model.tokens[first:], model.clauses[list(clauses)]):
+        for rows in (model.tokens[first:], model.clauses):
             rows.copy_(functional.normalize(torch.randn(rows.shape, generator=chance), dim=1))
         return
     texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
@@ -272,8 +266,7 @@ def _set_rows(
     usual = functional.normalize(made.mean(dim=0), dim=0)
     sums[sums.norm(dim=1) == 0] = usual  # of tools that are gone
     model.tokens[first:] = functional.normalize(sums, dim=1)[first:].to(model.tokens)
-    own = [one for one in leading(spec["clauses"]) if one["row"] in set(clauses)]
-    if own:
+    if own := leading(spec["clauses"]):
         rows = clause_rows(model, trainee.reader, recipe, own, spec["tools"], trainee.board)
         model.clauses[[one["row"] for one in own]] = rows
 

@@ -172,6 +172,7 @@ class Command(TraceCommand):
     def prepare_database(self) -> None:
         call_command("migrate", verbosity=0)
         self.logins = ensure_demo_users()
+        excuse_running_jobs()
 
     def find_neighbours(self) -> None:
         neighbours_update(echo=self.progress.at)
@@ -201,6 +202,11 @@ class Command(TraceCommand):
 
 
 # The steps before the site starts.
+
+
+def excuse_running_jobs() -> None:
+    """A demo that was killed took its workers along: that is no fault of what they ran, and uses up no attempt."""
+    Job.objects.filter(state=Job.State.RUNNING).update(attempt=0)
 
 
 def catalogs_are_there() -> bool:

@@ -38,6 +38,7 @@ class Reader:
 
     def __init__(self, words: Any, longest: int) -> None:
         self.words, self.longest = words, longest
+        words.split_special_tokens = True  # `[SEP]` in a request is text
         self.pad_id = int(words.pad_token_id or 0)
         self.scripts = readable_scripts(words.get_vocab())
         # many threads read at once, and `words` changes how it cuts and pads with each call
