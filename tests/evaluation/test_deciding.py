@@ -200,6 +200,11 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
         first = found.cosines[export.numbers[row["trace_tools"][0]]]
         reasons = re.findall(r"Not (\S+): (.*?)\.(?= Not \S+/| So it is )", row["trace"])
         assert len(reasons) <= 3 and len(reasons) == row["tokens"] - 1 - bool(second) - row["list_steps"]
+        numbers = [export.numbers[name] for name, _ in reasons]
+        if speaks:  # the nearest of the rule's other tools
+            others = {export.numbers[name] for name in speaks["set"] if name not in row["trace_tools"]}
+            shown = sorted((n for n in others if not found.hidden[n]), key=lambda n: -float(found.cosines[n]))
+            assert numbers == shown[:3]
         for name, reason in reasons:
             number, tool = export.numbers[name], export.spec["tools"][export.numbers[name]]
             assert not found.hidden[number] and name not in row["trace_tools"]
