@@ -39,7 +39,7 @@ class RulesConfig(AppConfig):
             WRITERS,
             WRITERS,
             """rules:create rules:update rules:fields rules:propose rules:withdraw rules:change
-            rules:change_save rules:pair_correct rules:import rules:import_request api-rules-import""",
+            rules:change_save rules:pair_correct rules:wait rules:import rules:import_request api-rules-import""",
         ),
         Area(
             READERS,

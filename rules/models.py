@@ -17,6 +17,10 @@ class Rule(models.Model):
     code = models.CharField(max_length=80)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="rules")
     published = models.ForeignKey("RuleVersion", null=True, on_delete=models.PROTECT, related_name="+")
+    waits = models.BooleanField(
+        default=False,
+        help_text="its clauses decide only once a model has learned them, not from publication on",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

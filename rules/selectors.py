@@ -169,6 +169,7 @@ class ClauseInForce:
     stance: str
     tools: tuple[str, ...]
     set: tuple[str, ...]  # T(r), the tools that its rule tells apart, the target first
+    waits: bool  # until a model has learned it
 
     @property
     def leads(self) -> bool:
@@ -180,9 +181,9 @@ def clauses_in_force() -> list[ClauseInForce]:
     `generation_key`."""
     rows = RuleClause.objects.filter(token__state=TokenUnit.State.ACTIVE, rule__published__isnull=False)
     columns = ("token__string", "rule_id", "rule__code", "rule__domain_id", "rule__published__number")
-    sets = ("rule__published__target", "rule__published__confusable_ids")
+    sets = ("rule__published__target", "rule__published__confusable_ids", "rule__waits")
     found = list(rows.order_by("token__slot").values_list(*columns, "text", "stance", "tools", *sets))
-    ids = {pk for *_, target, confusables in found for pk in (target, *confusables)}
+    ids = {pk for *_, target, confusables, _ in found for pk in (target, *confusables)}
     names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
     return [
         ClauseInForce(
@@ -195,8 +196,9 @@ def clauses_in_force() -> list[ClauseInForce]:
             stance=stance,
             tools=tuple(tools),
             set=tuple(names[pk] for pk in (target, *confusables)),
+            waits=waits,
         )
-        for token, rule, code, domain, version, text, stance, tools, target, confusables in found
+        for token, rule, code, domain, version, text, stance, tools, target, confusables, waits in found
     ]
 
 

@@ -60,6 +60,18 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
     return rule
 
 
+@transaction.atomic
+def rule_wait(*, rule: Rule, waits: bool, actor: Any) -> Rule:
+    """Whether the clauses of a rule wait until a model has learned them."""
+    rule = Rule.objects.select_for_update().get(pk=rule.pk)
+    if rule.waits != waits:
+        rule.waits = waits
+        rule.save(update_fields=["waits"])
+        action = "rule.waits" if waits else "rule.in_force"
+        audit_models.record(actor=actor, action=action, obj=rule)
+    return rule
+
+
 def rule_preview(*, content: RuleContent, rule: Rule | None, book: RuleBook) -> list[Finding]:
     """The findings that a content would get; writes nothing. Raises TraceError code `bad_rule`."""
     code, domain = (rule.code, rule.domain_id) if rule else ("", "")

@@ -19,6 +19,7 @@ urlpatterns = [
     path("<int:pk>/compare/<int:first>/<int:second>/", rules_views.compare, name="compare"),
     path("<int:pk>/versions/<int:number>/propose/", rules_views.propose_version, name="propose"),
     path("<int:pk>/versions/<int:number>/pair/", rules_views.correct_pair, name="pair_correct"),
+    path("<int:pk>/wait/", rules_views.wait, name="wait"),
     path("<int:pk>/withdraw/", rules_views.propose_withdrawal, name="withdraw"),
     path("requests/", changes_views.request_list, name="requests"),
     path("requests/count/", changes_views.request_count, name="request_count"),

@@ -16,7 +16,7 @@ from rules.core.check import has_errors
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter
 from rules.selectors import rule_list as list_rules
-from rules.services import pair_correct, recheck_missing
+from rules.services import pair_correct, recheck_missing, rule_wait
 from trace_site.paging import number_of, numbers_of
 
 MOST_PAIRS = 200  # of a rule, that its page shows
@@ -117,6 +117,16 @@ def correct_pair(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     pair_correct(version=version, pair=pair, is_apart=is_apart, reason=reason, actor=request.user)
     messages.success(request, "The pair counts as you said. What the rule teaches did not change.")
     return redirect(f"{reverse('rules:version', args=[pk, number])}#pairs")
+
+
+@require_POST
+def wait(request: HttpRequest, pk: int) -> HttpResponse:
+    """Whether the rule decides from its publication on, or once a model has learned it."""
+    waits = request.POST.get("waits") == "yes"
+    rule = rule_wait(rule=selectors.rule(pk), waits=waits, actor=request.user)
+    when = "once a model has learned them" if waits else "from now on"
+    messages.success(request, f"The clauses of {rule.code} decide {when}.")
+    return redirect(f"{reverse('rules:detail', args=[pk])}#clauses")
 
 
 @require_POST

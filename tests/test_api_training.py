@@ -160,5 +160,6 @@ def test_an_estimate_starts_nothing(api):
     body = {"snapshot": make_snapshot(counts={"tools": 50, "rrb": 80}).pk, **CELL}
     found = api.post("/api/v1/training/estimate", body, format="json").json()
     assert "all but the word rows of the encoder" in found["assumes"]
-    assert found["seconds"]["value"] > 0 and found["seconds"]["basis"] and len(found["stages"]) == 3
+    assert found["seconds"]["value"] > 0 and found["seconds"]["basis"]
+    assert [one["stage"] for one in found["stages"]] == ["stage1", "stage2"]
     assert not Run.objects.exists()

@@ -16,6 +16,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.worker import Worker
 from training.core import recipe as recipes
 from training.core.recipe import FIELDS
+from training.core.stages import trained_as
 from training.models import Run, RunMetric, TrainedStage
 from training.runs.forms import FILLED_FOR, typed_recipe
 from training.runs.services import cell_recipe, run_steps
@@ -23,6 +24,7 @@ from training.runs.stages import default_recipe
 
 pytestmark = pytest.mark.django_db
 CELLS = [(f, m, r) for f in "abc" for m in ("m", "mr", "none") for r in ("none", "n", "r", "r+R", "n>r")]
+OF_POCKET = {name: field for name, field in FIELDS.items() if field.group != "plain"}  # it has one pass
 ALIVE = {"cpu": "CPU X", "gpu": "", "threads": 2, "cores": 2, "memory_gb": 16}
 
 
@@ -65,22 +67,25 @@ def test_only_admins_launch_runs(client_as, role, status, path):
     assert client_as(role).get(f"/training/{path}").status_code == status
 
 
-def test_the_form_holds_every_field_of_the_recipe_with_its_default_and_its_help(client_as):
+def test_the_form_holds_every_field_that_the_base_has_with_its_default_and_its_help(client_as):
     make_snapshot()
     page = client_as("admin").get("/training/new/").content.decode()
-    for name, field in FIELDS.items():
+    for name, field in OF_POCKET.items():
         assert f'name="{name}"' in page and f'id="h-{name}"' in page, name
         assert field.label in page
+    assert 'name="plain.' not in page
     assert "paper 0.0001" in page and "this project; the paper does not say" in page
 
 
-def test_every_cell_of_the_grid_can_be_launched(client_as):
+@pytest.mark.parametrize(("base", "many"), [(NAMED, 45), ("pocket", 27)])
+def test_every_cell_of_the_grid_can_be_launched_and_is_called_as_its_weights(client_as, bases, base, many):
     client, snapshot = client_as("admin"), make_snapshot()
     for fmt, memo, retrieval in CELLS:
-        sent = form(snapshot, format=fmt, memo=memo, retrieval=retrieval)
+        sent = form(snapshot, base=base, format=fmt, memo=memo, retrieval=retrieval)
         assert client.post("/training/new/", sent).status_code == 302
     cells = set(Run.objects.values_list("format", "memo", "retrieval"))
-    assert cells == set(CELLS) and len(cells) == 45
+    assert cells == {(fmt, memo, trained_as(retrieval, base)) for fmt, memo, retrieval in CELLS}
+    assert Run.objects.count() == len(cells) == many
 
 
 def test_launch_form_queues_the_chosen_cell_with_the_typed_recipe(client_as):
@@ -136,10 +141,10 @@ def test_form_without_a_snapshot_says_what_to_do(client_as):
     assert b"Build a snapshot" in client_as("admin").get("/training/new/").content
 
 
-def test_another_base_brings_its_own_defaults_and_no_field_of_the_pocket(client_as):
+def test_another_base_brings_its_own_defaults_and_fields_and_none_of_the_pocket(client_as):
     page = client_as("admin").get("/training/recipe/", {"base": NAMED}).content.decode()
     assert re.search(r'name="stage2.lr" value="0.0001"', page)
-    assert not re.search(r'name="pocket\.\w+"', page) and "lora.rank" in page
+    assert not re.search(r'name="pocket\.\w+"', page) and "lora.rank" in page and 'name="plain.lr"' in page
 
 
 def test_the_form_offers_pocket_and_every_configured_base_and_begins_with_the_default(client_as, settings):
@@ -157,7 +162,7 @@ def test_the_form_offers_pocket_and_every_configured_base_and_begins_with_the_de
 def test_a_base_chosen_without_touching_the_recipe_trains_with_its_own_recipe(client_as, bases):
     client, snapshot = client_as("admin"), make_snapshot()
     filled = drawn(client.get("/training/new/").content.decode())
-    assert filled[FILLED_FOR] == "pocket" and len(filled) == len(FIELDS) + 1
+    assert filled[FILLED_FOR] == "pocket" and filled.keys() == {*OF_POCKET, FILLED_FOR}
     told = client.get("/training/new/estimate/", form(snapshot, **filled | {"base": NAMED}))
     assert told.context["changes"] == []
     client.post("/training/new/", form(snapshot, **filled | {"base": NAMED}))
@@ -272,12 +277,10 @@ def estimated(client, snapshot, **fields):
 def test_an_estimate_without_history_is_a_rule_of_thumb_and_says_so(client_as, real_snapshot):
     page = estimated(client_as("admin"), real_snapshot)
     found = page.context["estimate"]
-    assert [one.stage for one in found.stages] == ["stage1", "plain", "stage2"]
+    assert [one.stage for one in found.stages] == ["stage1", "stage2"]
     assert not any(one.reused_from for one in found.stages)
-    # five record kinds for each of five tools in format c, and about a lettered question a tool
-    assert found.stages[0].records == 5 * (5 + 1)
-    assert found.stages[1].records == 5
-    assert found.stages[2].records == round(5 * (1 + default_recipe("pocket").empty_thinking_share))
+    # five tools: four choices of each in format c, and a request for each
+    assert [one.records for one in found.stages] == [5 * 4, 5]
     assert found.seconds.value > 0 and "rule of thumb" in found.seconds.basis
     assert "No training worker is running" in page.content.decode()
 
@@ -304,7 +307,7 @@ def test_an_estimate_names_the_stages_that_are_there_already(client_as, real_sna
     maker = make_run()
     TrainedStage.objects.create(key=first.key, stage="stage1", run=maker, store_key="x", store_digest="0")
     page = estimated(client_as("admin"), real_snapshot)
-    assert [one.reused_from for one in page.context["estimate"].stages] == [maker.pk, None, None]
+    assert [one.reused_from for one in page.context["estimate"].stages] == [maker.pk, None]
     assert "there already" in page.content.decode()
 
 

@@ -37,8 +37,22 @@ def engine(settings, monkeypatch):
     )
 
 
-def test_without_a_model_the_page_says_so(client_as):
-    assert b"There is no model to ask" in client_as("product_manager").get("/evaluation/playground/").content
+def test_without_a_model_plain_search_answers_and_says_so(client_as, rule, engine):
+    client = client_as("product_manager")
+    page = client.get("/evaluation/playground/", {"q": "my slip"})
+    assert (page.context["first"], page.context["second"]) == ("search", "")
+    assert page.content.count(b'class="answer-slot"') == 1
+    answer = client.get(ASK, {"q": "my slip", "model": "search", "mode": "both"})
+    text = answer.content.decode()
+    assert "<h2>Plain search</h2>" in text and "No model answered: this is a search" in text
+    assert [row["name"] for row in answer.context["tables"][0][1]] == ["Pay/GetSlip"]
+
+
+def test_plain_search_is_offered_beside_a_champion(client_as, rule, engine):
+    AliasMove.objects.create(alias="champion", model=make_model())
+    page = client_as("expert").get("/evaluation/playground/", {"q": "my slip"})
+    assert page.context["second"] == "search"
+    assert page.content.decode().count('<option value="search" selected>plain search, no model</option>') == 1
 
 
 def test_without_an_engine_the_page_says_how_to_start_it(client_as, settings, tmp_path):

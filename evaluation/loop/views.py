@@ -40,6 +40,11 @@ class LoopForm(forms.Form):
         label="Load a core",
         help_text="no training starts by itself from this on; 0: not asked",
     )
+    answer = forms.BooleanField(
+        required=False,
+        label="Answer by new clauses",
+        help_text="as soon as a rule is published, before a model has learned it",
+    )
     evaluate = forms.BooleanField(
         required=False,
         label="Evaluate and gate",

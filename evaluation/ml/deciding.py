@@ -109,8 +109,8 @@ class PocketExport(Catalogued):
     ) -> "PocketExport":
         """The same model with tools that it was not trained on, {"name", "description", "domain", "permissions",
         "deprecated"}, and with `clauses` for its own, {"token", "rule", "domain", "version", "set", "tools", "text",
-        "stance"}: those of the rules that are in force now. Rows that no training has seen begin as training would
-        begin them."""
+        "stance", "waits"}: those of the rules that are in force now; what waits speaks only where training saw it.
+        Rows that no training has seen begin as training would begin them."""
         model = deepcopy(self.model, {id(self.model.encoder): self.model.encoder})
         fresh = [tool for tool in tools if tool["name"] not in self.numbers]
         # a tool of its own row, whatever its format: no training has told its tokens apart
@@ -123,6 +123,7 @@ class PocketExport(Catalogued):
             if one["token"] in taught
             else {**one, "trained": False, "row": next(rows)}
             for one in clauses
+            if one["token"] in taught or not one.get("waits")
         ]
         export = replace(self, model=model, **catalog_of(self.spec, every, held))
         model.tokens = grown(model.tokens, next(tokens))

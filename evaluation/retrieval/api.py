@@ -96,9 +96,7 @@ class QueryInput(InputSerializer):
 
 
 class RetrieveInput(QueryInput):
-    model = serializers.CharField(
-        default="champion", max_length=20, help_text="a model's id, an alias, or `search`: no model"
-    )
+    model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
     stream = serializers.BooleanField(
         default=False, help_text="server-sent events; so does `Accept: text/event-stream`"
     )
@@ -112,9 +110,7 @@ class RetrieveInput(QueryInput):
 
 class BatchInput(InputSerializer):
     requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=retriever.MOST_QUERIES)
-    model = serializers.CharField(
-        default="champion", max_length=20, help_text="a model's id, an alias, or `search`: no model"
-    )
+    model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
     caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
 
 

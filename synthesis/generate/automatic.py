@@ -29,7 +29,7 @@ from trace_site.lib.errors import TraceError
 AT_ONCE = 500  # rules that one automatic run writes for
 BRANCH = SynthesisRun.Branch.RULE
 HIGHEST_LOAD = 16.0  # a core
-FIELDS = ("write", "per_rule", "budget", "train", "most_load", "evaluate")
+FIELDS = ("write", "per_rule", "budget", "train", "most_load", "evaluate", "answer")
 
 
 @dataclass(slots=True)

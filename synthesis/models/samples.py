@@ -437,6 +437,9 @@ class LoopSettings(models.Model):
     evaluate = models.BooleanField(
         default=True, help_text="a new model is evaluated, and the champion asked the tests of new rules"
     )
+    answer = models.BooleanField(
+        default=True, help_text="the clauses of a published rule decide before a model has learned them"
+    )
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )

@@ -13,7 +13,10 @@ from catalog.services import tool_block, tool_unblock
 from evaluation.core import confidence
 from evaluation.models import Calibration
 from evaluation.retrieval import retriever
+from rules.services import rule_wait, rule_withdraw
+from synthesis.generate.automatic import loop_save
 from tests.factories import crown, known_models, make_model, make_rule, make_tool
+from tests.rules.saving import rule_save
 from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -275,7 +278,7 @@ def test_without_a_champion_a_plain_search_answers_and_says_so(api, engine, tool
     assert [tool["name"] for tool in answer["tools"]] == ["Leave/Book"]
     assert answer["model"] == {"id": None, "cell": "", "base": "", "snapshot": None}
     assert answer["notes"] == [
-        "No model is in use yet: this is a search over descriptions and the clauses of published rules."
+        "No model answered: this is a search over descriptions and the clauses of published rules."
     ]
     assert (asked[0]["model"], asked[0]["fallback"]) == (None, [])
 
@@ -441,3 +444,66 @@ def test_without_development_requests_nothing_is_refused_and_the_answer_says_wha
     answer = post(api).json()
     assert (answer["confidence"], answer["fits"]) == (None, None)
     assert "not calibrated: import requests with benchmark_import --part development" in answer["calibration"]
+
+
+# Clauses in force.
+
+TEXT = "For May 2024 use Pay/GetPayslip; before that use Pay/GetPaystub."
+
+
+@pytest.fixture
+def rule(tools):
+    return rule_save(
+        target="Pay/GetPayslip", confusables=["Pay/GetPaystub"], text=TEXT, code="PERIOD", publish=True
+    ).version.rule
+
+
+def told(engine):
+    """The clauses that an engine which knows nothing is told with the next question."""
+    answers, asked = engine
+    unknown = (409, {"message": "what is to be held is not known here.", "code": "unknown_catalog"})
+    answers.extend([unknown, (200, {}), (200, fast("Pay/GetPayslip"))])
+    retriever.retrieve(query="my payslip")
+    return {one["token"]: one["waits"] for one in asked[-2]["clauses"]}
+
+
+def test_the_clauses_of_a_rule_are_told_with_the_next_request_and_gone_with_the_rule(engine, champion, rule):
+    assert told(engine) == {"<<hr/PERIOD#1>>": False, "<<hr/PERIOD#2>>": False}
+    rule_withdraw(rule=rule)
+    assert told(engine) == {}
+
+
+def test_clauses_wait_for_training_where_their_rule_or_the_installation_says_so(engine, champion, rule):
+    rule_wait(rule=rule, waits=True, actor=None)
+    assert set(told(engine).values()) == {True}
+    rule_wait(rule=rule, waits=False, actor=None)
+    assert set(told(engine).values()) == {False}
+    loop_save(actor=None, answer=False)
+    assert set(told(engine).values()) == {True}
+
+
+def test_an_answer_tells_which_clause_decided_and_cites_its_rule_as_it_is_published(engine, champion, rule):
+    spoken = [
+        {"token": "<<hr/PERIOD#1>>", "share": 0.8, "trained": False},
+        {"token": "<<hr/PERIOD#2>>", "share": 0.1, "trained": False},
+        {"token": "<<hr/GONE#1>>", "share": 0.01, "trained": True},
+    ]
+    trace = 'PERIOD (in force, not yet trained) decides: "For May 2024 use Pay/GetPayslip". So it is Pay/GetPayslip.'
+    row = fast("Pay/GetPayslip", clauses=spoken, clause="<<hr/PERIOD#1>>", trace=trace, follows_trace=True)
+    engine[0].append((200, row | {"trace_tools": ["Pay/GetPayslip"]}))
+    answer = retriever.retrieve(query="my payslip", mode="trace")
+    assert answer["written_out"] is True
+    assert [(one["text"], one["decided"], one["trained"]) for one in answer["clauses"]] == [
+        ("For May 2024 use Pay/GetPayslip", True, False),
+        ("before that use Pay/GetPaystub.", False, False),
+    ]
+    assert [(one["code"], one["version"], one["start"]) for one in answer["cited_rules"]] == [
+        ("PERIOD", 1, 0)
+    ]
+
+
+def test_clauses_name_no_tool_that_is_withheld(engine, champion, rule):
+    spoken = [{"token": "<<hr/PERIOD#1>>", "share": 0.8, "trained": True}]
+    engine[0].append((200, fast("Leave/Book", clauses=spoken, withheld=["Pay/GetPayslip"])))
+    (clause,) = retriever.retrieve(query="my payslip", permissions=[])["clauses"]
+    assert (clause["text"], clause["tools"]) == ("For May 2024 use [withheld]", ["[withheld]"])

@@ -22,6 +22,7 @@ from django.utils.module_loading import import_string
 from catalog.models import Tool
 from catalog.services import retired_names
 from rules.selectors import clauses_in_force
+from synthesis.models import LoopSettings
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, not_found
@@ -331,7 +332,8 @@ def as_held(tools: QuerySet[Tool]) -> list[dict[str, Any]]:
 
 
 def held_clauses() -> list[dict[str, Any]]:
-    """As an engine is told of the clauses that are in force."""
+    """As an engine is told of the clauses that are in force. What `waits` speaks only where it was taught."""
+    answers = LoopSettings.now().answer
     return [
         {
             "token": one.token,
@@ -342,6 +344,7 @@ def held_clauses() -> list[dict[str, Any]]:
             "tools": list(one.tools),
             "text": one.text,
             "stance": one.stance,
+            "waits": one.waits or not answers,
         }
         for one in clauses_in_force()
     ]
@@ -373,7 +376,7 @@ class Served:
         known, taught = tools_of(folder, model.store_digest), clauses_of(folder, model.store_digest)
         newer = held_tools(newer_than(known)) if holds_newer(model) else []
         clauses = held_clauses() if holds_newer(model) and taught else []
-        moved = taught ^ {one["token"] for one in clauses}
+        moved = taught ^ {one["token"] for one in clauses if one["token"] in taught or not one["waits"]}
         return cls(tuple(sorted(retired_names() & known)), tuple(newer), tuple(clauses), tuple(sorted(moved)))
 
 
