@@ -5,7 +5,7 @@ by it. A clause is quoted as it stands in the rule.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from evaluation.core.withholding import Granted, is_withheld
@@ -26,11 +26,13 @@ class LookAlike:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`clause`: what speaks to the request; None: no rule does. `weighed`: the nearest first."""
+    """`clause`: what speaks to the request; None: no rule does. `second`: a clause of another rule that speaks at once.
+    `weighed`: the nearest first."""
 
     clause: Clause | None
     listed: Sequence[str]
-    weighed: Sequence[LookAlike] = field(default=())
+    weighed: Sequence[LookAlike] = ()
+    second: Clause | None = None
 
 
 def written_out(found: Decision, granted: Granted = None) -> str:
@@ -41,6 +43,8 @@ def written_out(found: Decision, granted: Granted = None) -> str:
         state = "" if found.clause["trained"] else " (in force, not yet trained)"
         opening = f'{found.clause["rule"]}{state} decides: "{quoted(found.clause)}".'
         otherwise = "the rule leads elsewhere"
+    if found.second is not None:
+        opening += f' {found.second["rule"]} speaks too: "{quoted(found.second)}".'
     reasons = [f"Not {one.tool['name']}: {_reason(one, granted) or otherwise}." for one in found.weighed]
     return " ".join([opening, *reasons, f"So it is {_in_a_row(found.listed)}."])
 
@@ -66,7 +70,7 @@ def _in_a_row(names: Sequence[str]) -> str:
 
 
 def tokens_of(found: Decision, units: Mapping[str, str]) -> str:
-    """What the model decided, as its tokens: a clause or <no rule>, what was weighed, the list."""
-    clause = found.clause["token"] if found.clause else "<no rule>"
+    """What the model decided, as its tokens: clauses or <no rule>, what was weighed, the list."""
+    clauses = [one["token"] for one in (found.clause, found.second) if one] or ["<no rule>"]
     listed = ", ".join(f'"{units[name]}"' for name in found.listed)
-    return " ".join([clause, *(units[one.tool["name"]] for one in found.weighed), f"[{listed}]"])
+    return " ".join([*clauses, *(units[one.tool["name"]] for one in found.weighed), f"[{listed}]"])

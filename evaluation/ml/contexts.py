@@ -7,7 +7,7 @@ of several tokens, and nothing of it stays unless it is kept.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -152,17 +152,6 @@ class Contexts:
         for context, own in zip(added, rest, strict=True):
             self.keep(context, own)
         return added, Scores(logits)
-
-    @torch.inference_mode()
-    def fork(self, contexts: Sequence[Context]) -> list[Context]:
-        """A copy of each context, to go on in another way."""
-        first = len(self.live)
-        self._make_room(first + len(contexts), 0)
-        added = [replace(one, row=first + number) for number, one in enumerate(contexts)]
-        for one, copy in zip(contexts, added, strict=True):
-            self._copy(one.row, copy.row, one.length)
-        self.live += added
-        return added
 
     @torch.inference_mode()
     def drop(self, contexts: Sequence[Context]) -> None:

@@ -45,6 +45,7 @@ SPARE = 4  # ... and these tokens
 WEIGHED = 3  # look-alikes in a trace
 UNRULED = 2  # ... where no rule speaks
 SPOKEN = 3  # clauses that are told with an answer, the likeliest
+SECOND = 0.25  # share from which on a clause of another rule is named beside the one that decides
 EXACT = Recipe(bf16=False)  # as the engine computes
 UNTRAINED = "untrained"  # the digest of no model
 
@@ -240,11 +241,19 @@ def answered(export: PocketExport, one: Asked, found: Found) -> Item:
     is_newer = bool(order) and export.spec["tools"][order[0][0]].get("newer", False)
     features = {} if is_newer else features_of(found, order)
     fast = fast_row(export, one.item, one.k, Top(order, True), Top(granted, True), features)
-    fast["clauses"] = likeliest_clauses(export, found.joint)
+    decision = decided(export, found, order)
+    told = {
+        "clause": decision.clause and decision.clause["token"],
+        "clauses": [
+            {"token": clause["token"], "share": round(share, 4), "trained": clause["trained"]}
+            for share, clause in likeliest_clauses(export, found)
+        ],
+    }
+    fast |= told
     if one.decode not in (TRACE, TRACE_FREE, BOTH):
         return fast
-    same = {"id": one.item["id"], "features": features, "clauses": fast["clauses"], "ranked": fast["tools"]}
-    trace = same | traced(export, one.item, found, order, refused)
+    trace = {"id": one.item["id"], "features": features, "ranked": fast["tools"], **told}
+    trace |= traced(export, one.item, found, decision, refused)
     if one.on_event is not None:
         if one.decode == BOTH:
             one.on_event("fast", fast)
@@ -258,11 +267,11 @@ def ranking(best: Tensor, most: int) -> Ranking:
     return [(tool, score) for tool, score in pairs if score > NEVER / 2]
 
 
-def traced(export: PocketExport, item: Item, found: Found, order: Ranking, refused: Tensor) -> Item:
-    """The likeliest decision. Tools the request may not use leave the answer after it, as in rows.listed_row."""
-    decision = decided(export, found, order) if order else Decision(None, ())
+def traced(export: PocketExport, item: Item, found: Found, decision: Decision, refused: Tensor) -> Item:
+    """Tools the request may not use leave the answer after the decision, as in rows.listed_row."""
     permissions = item.get("permissions")
-    text = written_out(decision, None if permissions is None else frozenset(permissions)) if order else ""
+    granted = None if permissions is None else frozenset(permissions)
+    text = written_out(decision, granted) if decision.listed else ""
     listed = [export.numbers[name] for name in decision.listed]
     kept = [number for number in listed if not refused[number]]
     return {
@@ -270,9 +279,8 @@ def traced(export: PocketExport, item: Item, found: Found, order: Ranking, refus
         "scores": [round(float(found.best[number]), 6) for number in kept],
         "trace": text,
         "raw": tokens_of(decision, export.units),
-        "clause": decision.clause and decision.clause["token"],
         "off_vocabulary": 0,
-        "tokens": 1 + len(decision.weighed) + len(listed),
+        "tokens": 1 + (decision.second is not None) + len(decision.weighed) + len(listed),
         "calls": 1,
         "cut": False,
         "list_steps": len(listed),
@@ -286,6 +294,8 @@ def traced(export: PocketExport, item: Item, found: Found, order: Ranking, refus
 def decided(export: PocketExport, found: Found, order: Ranking, clause: str | None = None) -> Decision:
     """The decision for the first tool of the ranking; with `clause`, the token of one that may speak, what follows from
     that one."""
+    if not order:
+        return Decision(None, ())
     leads, ruled = export.board.leads.cpu(), found.joint.ruled
     if clause is not None:
         place: int | None = export.places[clause]
@@ -309,7 +319,15 @@ def decided(export: PocketExport, found: Found, order: Ranking, clause: str | No
         )
         for number in near
     ]
-    return Decision(speaks, [export.names[number] for number in listed], weighed)
+    second = speaks and of_another_rule(export, found, speaks)
+    return Decision(speaks, [export.names[number] for number in listed], weighed, second)
+
+
+def of_another_rule(export: PocketExport, found: Found, speaks: Clause) -> Clause | None:
+    """The likeliest clause of another rule, where that speaks at once."""
+    own = export.of_rule[speaks["domain"], speaks["rule"]]
+    near = (one for share, one in likeliest_clauses(export, found) if share >= SECOND)
+    return next((one for one in near if one not in own), None)
 
 
 def clause_about(name: str, export: PocketExport, found: Found, speaks: Clause) -> Clause | None:
@@ -323,18 +341,11 @@ def clause_about(name: str, export: PocketExport, found: Found, speaks: Clause) 
     return max((one for one in rule if name in one["tools"] and one is not speaks), key=share, default=None)
 
 
-def likeliest_clauses(export: PocketExport, joint: Joint) -> list[Item]:
+def likeliest_clauses(export: PocketExport, found: Found) -> list[tuple[float, Item]]:
     """With the probability that each of them speaks."""
-    shares, places = joint.shares.exp().topk(min(SPOKEN, len(joint.shares)))
-    return [
-        {
-            "token": export.clauses[place]["token"],
-            "share": round(share, 4),
-            "trained": export.clauses[place]["trained"],
-        }
-        for share, place in zip(shares.tolist(), places.tolist(), strict=True)
-        if share
-    ]
+    shares, places = found.joint.shares.exp().topk(min(SPOKEN, len(export.clauses)))
+    pairs = zip(shares.tolist(), places.tolist(), strict=True)
+    return [(share, export.clauses[place]) for share, place in pairs if share]
 
 
 def features_of(found: Found, order: Ranking) -> Item:

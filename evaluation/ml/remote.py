@@ -34,7 +34,7 @@ from evaluation.ml.contexts import Numbers
 from evaluation.ml.contexts import Scores as OwnScores
 from evaluation.ml.export import Export, load
 from evaluation.ml.rows import Told, fast_row, lettered, list_features, listed_row, parsed_row
-from evaluation.ml.search import ENOUGH, Ranking, Search, Top
+from evaluation.ml.search import Ranking, Search, Top, most_of
 from evaluation.ml.trie import Mask, Node, build
 from evaluation.ml.write import Seen, Writer, Writing, Written, thinking_cap
 from trace_site.lib.departure import Departed, Departure
@@ -357,7 +357,7 @@ class Engine:
 
     def _first_look(self, item: Item, prompt: tuple[int, ...], mask: Mask, k: int) -> Top:
         """What one pass without any thinking says of a request."""
-        search = Search(self.export.root, k, mask, None if item.get("exact", True) else ENOUGH)
+        search = Search(self.export.root, k, mask, most_of(item))
         return ranked(self.server, (*prompt, *self._skipping), search)
 
     def _ranked(self, item: Item, prompt: tuple[int, ...], k: int, whole: Top) -> Item:

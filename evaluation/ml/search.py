@@ -9,7 +9,7 @@ below it.
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Search:
     k: int
     mask: Mask = NOTHING
     most: int | None = None  # nodes to open; None: as many as it takes
+    lead: Sequence[int] = ()  # tokens between the context and the first of a tool
     found: Ranking = field(default_factory=list)
     heap: list[tuple[float, int, "Family", int]] = field(default_factory=list)
     pushed: int = 0
@@ -87,6 +88,11 @@ class Search:
         heapq.heappush(self.heap, (-float(family.scores[rank]), self.pushed, family, rank))
 
 
+def most_of(item: dict[str, Any]) -> int | None:
+    """How many nodes the search of a request opens at most."""
+    return None if item.get("exact", True) else ENOUGH
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """The children of one opened node, best first; only the best not yet taken one is in the heap."""
@@ -106,11 +112,13 @@ class Top:
 def top_k(
     contexts: Contexts, asked: Sequence[Context], scores: Scores, searches: Sequence[Search]
 ) -> list[Top]:
-    """The best tools of every context, as its search wants them, all in one trie; `scores`: what follows each."""
+    """The best tools of every context, as its search wants them, all in one trie; `scores`: what follows each, and the
+    lead of its search."""
     chain, node = common_start(searches[0].root)
     if chain:  # tokens that every tool begins with
         starts = [chain[: length + 1] for length in range(len(chain))]
-        seen, places = contexts.after(asked, [starts] * len(asked))
+        paths = [[[*search.lead, *start] for start in starts] for search in searches]
+        seen, places = contexts.after(asked, paths)
     for place, search in enumerate(searches):
         if not chain:
             search.grow(node, [], scores.of(place, node.ids))
@@ -120,7 +128,7 @@ def top_k(
             total += float(seen.of(own[length], [token])[0])
         search.grow(node, chain, total + seen.of(own[-1], node.ids))
     while waves := [(at, wave) for at, search in enumerate(searches) if (wave := search.wanted())]:
-        paths = [[path for _, path, _ in wave] for _, wave in waves]
+        paths = [[[*searches[at].lead, *path] for _, path, _ in wave] for at, wave in waves]
         seen, places = contexts.after([asked[at] for at, _ in waves], paths)
         for (at, wave), own in zip(waves, places, strict=True):
             for place, (total, path, child) in zip(own, wave, strict=True):

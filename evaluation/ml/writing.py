@@ -25,10 +25,11 @@ from evaluation.ml.asked import (
 from evaluation.ml.contexts import Context, Contexts, Scores, common_start
 from evaluation.ml.export import Export
 from evaluation.ml.rows import Told, fast_row, lettered, list_features, listed_row, parsed_row, ranked_row
-from evaluation.ml.search import BEAMS, ENOUGH, Search, Top, beam, top_k
+from evaluation.ml.search import BEAMS, Search, Top, beam, most_of, top_k
 from evaluation.ml.trie import Mask
 from evaluation.ml.write import Running, Seen, Writer, Written
 
+WRITES = (TRACE, BOTH, TRACE_FREE)
 GUESSED = 24  # tokens that all requests of a forward may guess together
 
 
@@ -72,32 +73,18 @@ class Writing(Batch):
 
     def _admit(self, asked: list[Asked]) -> None:
         # those that stay first, so that those that leave at once are the last rows
-        asked.sort(key=lambda one: one.decode not in (TRACE, BOTH, TRACE_FREE))
-        contexts, scores = self.contexts.admit([[*one.ids, *self._lead(one)] for one in asked])
-        places = {
-            one: (context, scores.logits[at])
-            for at, (one, context) in enumerate(zip(asked, contexts, strict=True))
-        }
-        gone = [places[one][0] for one in asked if one.decode in (FAST, BEAM, LETTERS)]
-        looked = {one: places[one] for one in asked if one.decode in (FAST, TRACE, BOTH)}
-        traced = [one for one in asked if one.decode in (TRACE, BOTH)]
-        if traced and self.shared != self.skipping:
-            forks = self.contexts.fork([places[one][0] for one in traced])
-            gone += forks
-            seen = self.contexts.feed(forks, [self.skipping[len(self.shared) :]] * len(forks))
-            looked |= {
-                one: (fork, seen.logits[at]) for at, (one, fork) in enumerate(zip(traced, forks, strict=True))
-            }
-        self._look(looked)
+        asked.sort(key=lambda one: one.decode not in WRITES)
+        contexts, scores = self.contexts.admit([[*one.ids, *self._start(one)] for one in asked])
+        places = dict(zip(asked, zip(contexts, scores.logits, strict=True), strict=True))
+        self._look({one: places[one] for one in asked if one.decode in (FAST, TRACE, BOTH)})
         self._search_beams({one: places[one] for one in asked if one.decode == BEAM})
         for one in asked:
             if one.decode == LETTERS:
                 self._letters(one, Scores(places[one][1][None]))
-        self.contexts.drop(gone)
-        writing = [one for one in asked if one.decode in (TRACE, BOTH, TRACE_FREE)]
-        self._begin({one: places[one] for one in writing})
+        self.contexts.drop([places[one][0] for one in asked if one.decode not in WRITES])
+        self._begin({one: places[one] for one in asked if one.decode in WRITES})
 
-    def _lead(self, one: Asked) -> list[int]:
+    def _start(self, one: Asked) -> list[int]:
         """What a request's context reads after its prompt."""
         if one.decode == LETTERS:
             return []
@@ -111,6 +98,12 @@ class Writing(Batch):
         """What one pass without any thinking says of each request: a ranking and its features."""
         if not looked:
             return
+        ahead = [one for one in looked if self._lead(one)]
+        if ahead:
+            seen, _ = self.contexts.after(
+                [looked[one][0] for one in ahead], [[self._lead(one)] for one in ahead]
+            )
+            looked |= {one: (looked[one][0], logits) for one, logits in zip(ahead, seen.logits, strict=True)}
         everyone = list(looked)
         whole = self._ranked(everyone, looked, [self.export.mask(one.item) for one in everyone])
         limited = [one for one in everyone if one.decode != TRACE and one.item.get("permissions") is not None]
@@ -128,13 +121,17 @@ class Writing(Batch):
             elif one.on_event is not None:
                 one.on_event("fast", row)
 
+    def _lead(self, one: Asked) -> list[int]:
+        """What of an empty thinking part the context has not read that its trace will go on from."""
+        return [] if one.decode == FAST else self.skipping[len(self.shared) :]
+
     def _ranked(
         self, asked: list[Asked], looked: dict[Asked, tuple[Context, torch.Tensor]], masks: list[Mask]
     ) -> list[Top]:
         if not asked:
             return []
         searches = [
-            Search(self.export.root, max(one.k, BEST), mask, None if one.item.get("exact", True) else ENOUGH)
+            Search(self.export.root, max(one.k, BEST), mask, most_of(one.item), self._lead(one))
             for one, mask in zip(asked, masks, strict=True)
         ]
         scores = Scores(torch.stack([looked[one][1] for one in asked]))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evaluation.core.confidence import BEST
 from evaluation.core.items import build_probes, is_development
 from evaluation.core.metrics import cited_codes
 from evaluation.core.questions import mcq_question, qa_question
@@ -27,7 +28,6 @@ QUOTED = 20
 PROBES = 500
 KILLS = 20
 TARGET, OTHER, FREE = SIDES = ("target side", "other side", "no rule")
-AT_ONCE = 32
 Figures = dict[str, Any]
 Labels = dict[str, str]  # query id -> the slice it counts in
 
@@ -151,42 +151,32 @@ def writing(trace: Sequence[Row]) -> Figures:
 
 
 def matters(bench: Bench, trained: Trained, items: Sequence[Row], labels: Labels) -> Figures:
-    """R@1 of what follows the own trace, an empty one, and that of the next request."""
-    from evaluation.ml.engine import Batch, open_engine
-    from evaluation.ml.search import Search, top_k
+    """R@1 of what follows the own clause, and that of the next request whose decision has one; and how often the answer
+    is a tool of that other clause."""
+    from evaluation.ml.deciding import decided, ranking, read
+    from evaluation.ml.engine import open_engine
 
     engine = open_engine(trained.export, bench.threads)
-    export, chat = engine.export, engine.export.chat
-    contexts, batch = export.contexts(), Batch(export)
-    prompts = [engine.query_ids(item) for item in items]
-    asked = [engine.asked(item, "trace", 1) for item in items]
-    batch.run(asked)
-    written = [one.written.thinking for one in asked if one.written]
-    places = range(0, len(items), AT_ONCE)
-    own = [[*chat.open_ids, *ids] for ids in written]  # what is written ends the thinking part
-    leads = {
-        "its own trace": own,
-        "no trace": [chat.empty_ids] * len(own),
-        "another's trace": own[1:] + own[:1],
-    }
-    firsts: dict[str, list[float]] = {}
-    for name, lead in leads.items():
-        leading = [[*p, *ids, *chat.list_open_ids] for p, ids in zip(prompts, lead, strict=True)]
-        tops = []
-        for at in places:
-            read, scores = contexts.admit(leading[at : at + AT_ONCE])
-            tops += top_k(contexts, read, scores, [Search(export.root, 1) for _ in read])
-            contexts.drop(read)
+    export = engine.export
+    found = [read(export, [engine.asked(item, "trace", 1)])[0] for item in items]
+    orders = [ranking(one.best, BEST) for one in found]
+    own = [decided(export, one, order) for one, order in zip(found, orders, strict=True)]
+    clauses = [one.clause for one in own]
+    others = [next(filter(None, [*clauses[at + 1 :], *clauses])) for at in range(len(items))]
+    swapped = [
+        decided(export, one, order, clause=clause["token"])
+        for one, order, clause in zip(found, orders, others, strict=True)
+    ]
+    figures: Figures = {}
+    for name, decisions in (("its own clause", own), ("another's clause", swapped)):
         rows = [
-            {"id": item["id"], "tools": [export.names[tool] for tool, _ in top.ranking]}
-            for item, top in zip(items, tops, strict=True)
+            {"id": item["id"], "tools": one.listed[:1]} for item, one in zip(items, decisions, strict=True)
         ]
-        firsts[name] = scores(rows, items, "recall@1")
-    return {
-        f"after {name}, {group}, R@1": figure(only(values, items, labels, group))
-        for group in SIDES
-        for name, values in firsts.items()
-    }
+        firsts = scores(rows, items, "recall@1")
+        for group in SIDES:
+            figures[f"after {name}, {group}, R@1"] = figure(only(firsts, items, labels, group))
+    follows = [float(one.listed[0] in clause["tools"]) for one, clause in zip(swapped, others, strict=True)]
+    return {**figures, "answers that follow another's clause": figure(follows)}
 
 
 def quoted(trace: Sequence[Row], items: Sequence[Row], labels: Labels, seed: int) -> list[Row]:

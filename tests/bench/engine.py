@@ -11,8 +11,9 @@
     python -m tests.bench.engine mask EXPORT          what holding a list to tools costs; tools outside the catalog
     python -m tests.bench.engine port EXPORT [TREE]   1, 8 and 16 clients of the port; TREE: another checkout
 
-EXPORT is the folder of a model. Requests: tests/bench/dev_requests.jsonl, which no benchmark holds and no rule is
-about, or `--file`. Every line states what it is of; the first one states the machine.
+EXPORT is the folder of a language model; `batches` and `port` also take a pocket. Requests:
+tests/bench/dev_requests.jsonl, which no benchmark holds and no rule is about, or `--file`. Every line states what it is
+of; the first one states the machine.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from transformers import DynamicCache, LogitsProcessor, PrefixConstrainedLogitsProcessor
+from transformers import LogitsProcessor, PrefixConstrainedLogitsProcessor
 
 from evaluation.core.questions import mcq_question
 from evaluation.core.stats import bootstrap_table
@@ -94,7 +95,6 @@ def beams(
         prefix_allowed_tokens_fn=allowed,
         do_sample=False,
         eos_token_id=None,
-        past_key_values=DynamicCache(),  # the one made from the config has no place for the pocket model's mean
     )
     found: list[list[list[int]]] = written[:, size:].unflatten(0, (len(prompts), WIDTH)).tolist()
     return found
@@ -112,7 +112,7 @@ def fast(args: argparse.Namespace) -> None:
     def by_beams() -> list[list[str]]:
         found = []
         for item in items:
-            prompt = torch.tensor([[*engine.query_ids(item), *lead]])
+            prompt = torch.tensor([[*export.ids_of(item, "fast"), *lead]])
             (written,) = beams(export.model, prompt, export.root, depth, chat.pad_id)
             found.append([names.get(tuple(ids), "?") for ids in written])
         return found
@@ -150,7 +150,7 @@ def exact(args: argparse.Namespace) -> None:
     beginnings = [path[:size] for path in paths for size in range(1, len(path))]
     contexts, tools, apart = export.contexts(), 0, 0.0
     for row in predicted(engine, items, "fast").values():
-        (context,), first = contexts.admit([[*engine.query_ids(items[int(row["id"])]), *lead]])
+        (context,), first = contexts.admit([[*export.ids_of(items[int(row["id"])], "fast"), *lead]])
         scores = np.array([first.of(0, path[:1])[0] for path in paths])
         if beginnings:
             seen, _ = contexts.after([context], [beginnings])
@@ -272,7 +272,7 @@ def letters(args: argparse.Namespace) -> None:
     def by_choice() -> list[str]:
         found = []
         for question in asked:
-            prompt = engine.question_ids(question)
+            prompt = export.ids_of(question, "letters")
             ids = export.chat.letter_ids(len(question["choices"]))
             rows = torch.tensor([[*prompt, letter] for letter in ids])
             with torch.inference_mode():

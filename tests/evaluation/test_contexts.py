@@ -49,7 +49,7 @@ def assert_scored_as_alone(
             held += list(zip(found, new, strict=True))
         rng.shuffle(held)
         asked = held[: rng.randint(1, len(held))]
-        what = rng.choice(["feed", "guess", "branch", "fork", "drop"])
+        what = rng.choice(["feed", "guess", "branch", "drop"])
         if what == "feed":
             given = [[rng.choice(tokens) for _ in range(rng.randint(1, 3))] for _ in asked]
             scores = contexts.feed([one for one, _ in asked], given)
@@ -72,9 +72,6 @@ def assert_scored_as_alone(
             for (_, ids), own, mine in zip(asked, places, paths, strict=True):
                 for place, path in zip(own, mine, strict=True):
                     same(scores, place, [*ids, *path])
-        elif what == "fork":
-            copies = contexts.fork([one for one, _ in asked])
-            held += [(copy, list(ids)) for copy, (_, ids) in zip(copies, asked, strict=True)]
         if what == "drop" or len(held) > 5:
             contexts.drop([one for one, _ in asked])
             held = held[len(asked) :]

@@ -20,7 +20,7 @@ from evaluation.core.confidence import BEST  # noqa: E402
 from evaluation.core.questions import YES_NO, qa_question  # noqa: E402
 from evaluation.core.written_out import quoted  # noqa: E402
 from evaluation.ml.asked import Asked  # noqa: E402
-from evaluation.ml.deciding import Found, PocketExport, decided, ranking, read  # noqa: E402
+from evaluation.ml.deciding import SECOND, Found, PocketExport, decided, ranking, read  # noqa: E402
 from evaluation.ml.engine import Engine, open_engine  # noqa: E402
 from tests.evaluation.tiny_export import CLAUSES, NAMES, PERMISSIONS, clause, tools, write_pocket  # noqa: E402
 from tests.training.small_encoder import WORDS  # noqa: E402
@@ -122,7 +122,8 @@ def test_the_trace_ends_in_its_answer_and_the_ranking_begins_with_it(
         export = engine.export
         row, fast = engine.answer(item, "trace", k), engine.answer(item, "fast", k)
         assert row["ranked"] == fast["tools"] and row["clauses"] == fast["clauses"]
-        assert row["features"] == fast["features"] and row["withheld_first"] == fast["withheld_first"]
+        assert row["clause"] == fast["clause"] and row["features"] == fast["features"]
+        assert row["withheld_first"] == fast["withheld_first"]
         if not row["trace"]:
             assert (row["tools"], fast["tools"], row["follows_trace"]) == ([], [], None)
             continue
@@ -170,6 +171,13 @@ def _chances(export: PocketExport, found: Found, names: list[str]) -> list[float
 # what the text says
 
 
+def second_of(row: dict[str, Any], speaks: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The clause of another rule that speaks at once with the one that decides."""
+    loud = [told["token"] for told in row["clauses"] if told["share"] >= SECOND]
+    others = [one for token in loud for one in CLAUSES if one["token"] == token]
+    return next((one for one in others if speaks and one["rule"] != speaks["rule"]), None)
+
+
 @given(item=items)
 @many
 def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_is_true(
@@ -185,10 +193,18 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
             opening = f'{speaks["rule"]} decides: "{quoted(speaks)}".'
         else:
             opening = "No rule applies; the descriptions decide."
+        second = second_of(row, speaks)
+        if second:
+            opening += f' {second["rule"]} speaks too: "{quoted(second)}".'
         assert row["trace"].startswith(f"{opening} ")
         first = found.cosines[export.numbers[row["trace_tools"][0]]]
         reasons = re.findall(r"Not (\S+): (.*?)\.(?= Not \S+/| So it is )", row["trace"])
-        assert len(reasons) <= 3 and len(reasons) == row["tokens"] - 1 - row["list_steps"]
+        assert len(reasons) <= 3 and len(reasons) == row["tokens"] - 1 - bool(second) - row["list_steps"]
+        numbers = [export.numbers[name] for name, _ in reasons]
+        if speaks:  # the nearest of the rule's other tools
+            others = {export.numbers[name] for name in speaks["set"] if name not in row["trace_tools"]}
+            shown = sorted((n for n in others if not found.hidden[n]), key=lambda n: -float(found.cosines[n]))
+            assert numbers == shown[:3]
         for name, reason in reasons:
             number, tool = export.numbers[name], export.spec["tools"][export.numbers[name]]
             assert not found.hidden[number] and name not in row["trace_tools"]
@@ -213,6 +229,17 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
                 assert reason == (
                     "the rule leads elsewhere" if speaks else "it lies no nearer to the request"
                 )
+
+
+def test_two_rules_that_speak_at_once_are_both_named(engine: Engine) -> None:
+    twin = {**clause("PAY_TWIN", 1, "PayV2/Get", LEADING[0]["text"]), "set": ["PayV2/Get", "PayV1/Get"]}
+    row = one(holding(engine, [], [*CLAUSES, twin]), LEADING[0]["text"])
+    named = [
+        re.search(rf"{rule}[^.]* (decides|speaks too): ", row["trace"]) for rule in ("PAY_OLD", "PAY_TWIN")
+    ]
+    assert all(named) and {found[1] for found in named if found} == {"decides", "speaks too"}
+    assert {told["token"] for told in row["clauses"][:2]} == {LEADING[0]["token"], twin["token"]}
+    assert all(token in row["raw"].split() for token in (LEADING[0]["token"], twin["token"]))
 
 
 def test_of_two_clauses_that_lead_to_a_look_alike_the_nearer_one_is_quoted(engine: Engine) -> None:

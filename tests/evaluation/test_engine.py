@@ -260,7 +260,7 @@ def test_interrupted_predictions_go_on_to_the_same_file_contents(engines, tmp_pa
 
 
 def test_a_search_opens_all_it_must_unless_it_need_not_be_exact(engines, monkeypatch):
-    monkeypatch.setattr("evaluation.ml.writing.ENOUGH", 2)
+    monkeypatch.setattr("evaluation.ml.search.ENOUGH", 2)
     assert all(row["exact"] for row in predictions(engines("c"), "fast").values())
     assert not predictions(engines("c"), "fast", [{**ITEMS[0], "exact": False}])["1"]["exact"]
 

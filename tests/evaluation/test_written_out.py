@@ -39,6 +39,16 @@ def test_a_clause_that_no_training_has_seen_is_marked():
     assert written_out(found).startswith("LEAVE (in force, not yet trained) decides: ")
 
 
+def test_two_rules_that_speak_at_once_are_both_named():
+    other = {**OTHER, "rule": "HOURS", "token": "<<HOURS#1>>"}
+    found = Decision(SPEAKS, ["Desk/Submit"], second=other)
+    assert written_out(found) == (
+        'LEAVE decides: "Planned time off goes through Desk/Submit". '
+        'HOURS speaks too: "hours that were worked go to Pro/Create". So it is Desk/Submit.'
+    )
+    assert tokens_of(found, {"Desk/Submit": "<<S>>"}) == '<<LEAVE#1>> <<HOURS#1>> ["<<S>>"]'
+
+
 def test_where_no_rule_speaks_the_trace_says_so():
     found = Decision(None, ["Desk/Submit", "Desk/Cancel", "Pro/List"], [weighed("Pro/Create")])
     assert written_out(found) == (

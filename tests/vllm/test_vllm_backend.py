@@ -81,7 +81,7 @@ def alike(row: dict[str, Any], ours: dict[str, Any]) -> None:
 def check_in_a_crowd(own: Any, remote: Any, client: OpenAI, items: list[dict[str, Any]], name: str) -> None:
     """While another client asks with logprob_token_ids, which mixes up what vLLM tells of the likeliest tokens."""
     wanted = rows_of(own, items, "fast")
-    prompt = own.query_ids(items[0])
+    prompt = own.export.ids_of(items[0], "fast")
     more = {"logprob_token_ids": [5, 6, 7]}
 
     def disturb(number: int) -> None:

@@ -17,7 +17,9 @@ pytest.importorskip("torch")
 
 from openai import OpenAI  # noqa: E402
 
-from evaluation.ml.engine import Batch, open_engine  # noqa: E402
+from evaluation.ml.engine import open_engine  # noqa: E402
+from evaluation.ml.write import Written  # noqa: E402
+from evaluation.ml.writing import Writing  # noqa: E402
 from tests.training.small_bases import write_base  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
@@ -72,12 +74,18 @@ def ours(export: Path) -> tuple[list[list[int]], list[list[int]]]:
     """(prompts, greedy tokens up to the closing bracket of the list)."""
     engine = open_engine(export)
     items = [{"id": str(number), "query": f"please show case {number}"} for number in range(12)]
-    prompts = [engine.query_ids(item) for item in items]
-    asked = [engine.asked(item, "trace-free", 10) for item in items]
-    Batch(engine.export).run(asked)
-    written = [one.written for one in asked if one.written]
+    prompts = [engine.export.ids_of(item, "fast") for item in items]
+    written: list[list[int]] = []
+
+    class Kept(Writing):
+        def _written(self, one: Any, result: Written) -> Any:
+            written.append([*result.thinking, *result.answer])
+            return super()._written(one, result)
+
+    for item in items:
+        Kept(engine.export).run([engine.asked(item, "trace-free", 10)])
     lead = engine.export.chat.open_ids
-    return [[*prompt, *lead] for prompt in prompts], [[*row.thinking, *row.answer] for row in written]
+    return [[*prompt, *lead] for prompt in prompts], written
 
 
 @contextmanager
