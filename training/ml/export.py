@@ -57,7 +57,8 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
     parts += [
         "## Limits",
         f"It knows the {len(snapshot.tools):,} tools of its snapshot and no other.",
-        f"A request is cut after {spec['max_prompt_tokens']:,} tokens, an answer after {recipe.max_new_tokens:,}.",
+        f"A request is cut after {spec['max_prompt_tokens']:,} tokens"
+        + (f", an answer after {recipe.max_new_tokens:,}." if recipe.base != POCKET else "."),
     ]
     parts += [
         f"Part {number} of its training was stopped at {stage['Stopped at']}: it is not finished, and the same recipe"
