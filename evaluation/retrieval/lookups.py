@@ -22,6 +22,7 @@ from evaluation.requests.log import policy
 from rules.models import Rule, RuleVersion
 from synthesis.models import Snapshot
 from trace_site.database import Generations, generation_key
+from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.models import AliasMove, Model
 from training.registry.registry import (
@@ -30,6 +31,7 @@ from training.registry.registry import (
     held_clauses,
     held_tools,
     holds_newer,
+    is_outdated,
     model_named,
     newer_than,
     newest,
@@ -231,18 +233,28 @@ def version_numbered(rule: int, number: int) -> RuleVersion | None:
 class ServingPart:
     def __init__(self) -> None:
         self._models: dict[str, Model | None] = {}
+        self.outdated: Model | None = None  # a champion that cannot be asked any more
         self._folders: dict[int, tuple[str, float]] = {}
         self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
         self._share: float | None = None
 
     def model(self, reference: str | int) -> Model | None:
-        """None: PLAIN_SEARCH, or a champion where there is none yet. Raises TraceError `not_found`."""
+        """None: PLAIN_SEARCH, or a champion where there is none that can answer. Raises TraceError `not_found`."""
         name = str(reference).strip()
         if name not in self._models:
             none_yet = name == AliasMove.Alias.CHAMPION and newest(name) is None
-            self._models[name] = None if none_yet or name == PLAIN_SEARCH else model_named(name)
+            found = None if none_yet or name == PLAIN_SEARCH else model_named(name)
+            if found and name == AliasMove.Alias.CHAMPION and self._is_outdated(found):
+                self.outdated, found = found, None
+            self._models[name] = found
         return self._models[name]
+
+    def _is_outdated(self, model: Model) -> bool:
+        try:
+            return is_outdated(Path(self.folder(model)), model.store_digest)
+        except (TraceError, OSError):  # its files are gone, which whoever asks is told
+            return False
 
     def folder(self, model: Model) -> str:
         """Where its files lie on this machine, looked at once a second. Raises TraceError as `export_dir`."""

@@ -172,7 +172,7 @@ class Session:
                 *newer_notes(sure.newer, self.newer.lost[model.pk if model else None]),
                 *reading_notes(query.query, unread, cut),
                 *trace_notes(**said),
-                *model_notes(model, self.wanted),
+                *model_notes(model, self.wanted, self.known.serving.outdated),
             ],
             "seconds": round(computed, 4),
             "latency": {
@@ -438,9 +438,12 @@ def described(
     ]
 
 
-def model_notes(model: Model | None, wanted: Model | None) -> list[str]:
+def model_notes(model: Model | None, wanted: Model | None, outdated: Model | None) -> list[str]:
     if wanted is None:
-        return ["No model answered: this is a search over descriptions and the clauses of published rules."]
+        old = f"Model {outdated.pk} is of an earlier version and must be trained again" if outdated else ""
+        return [
+            f"{old or 'No model answered'}: this is a search over descriptions and the clauses of published rules."
+        ]
     if model is not None and model != wanted:
         return [f"Model {wanted.pk} is still loading; model {model.pk}, a champion before it, answered."]
     return []

@@ -283,6 +283,21 @@ def test_without_a_champion_a_plain_search_answers_and_says_so(api, engine, tool
     assert (asked[0]["model"], asked[0]["fallback"]) == (None, [])
 
 
+def test_a_champion_of_the_pocket_model_that_wrote_is_not_asked(
+    engine, champion, tools, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
+    (tmp_path / "trace.json").write_text(json.dumps({"base": "pocket", "tools": []}))
+    answers, asked = engine
+    answers.append((200, fast("Leave/Book") | {"model": None}))
+    answer = retriever.retrieve(query="book a day off")
+    assert asked[0]["model"] is None and answer["model"]["id"] is None
+    assert answer["notes"] == [
+        f"Model {champion.pk} is of an earlier version and must be trained again: this is a search over descriptions "
+        "and the clauses of published rules."
+    ]
+
+
 def test_api_limits_a_caller(api, champion, settings):
     settings.RETRIEVE_RATE = 2
     codes = [post(api, mode="slow").status_code for _ in range(3)]

@@ -356,6 +356,13 @@ def clauses_of(folder: Path, digest: str) -> frozenset[str]:
     return frozenset(one["token"] for one in read_json(folder / "trace.json").get("clauses", ()))
 
 
+@lru_cache(maxsize=16)
+def is_outdated(folder: Path, digest: str) -> bool:
+    """Whether an export is of the pocket model of before, which wrote and cannot be asked any more."""
+    spec = read_json(folder / "trace.json")
+    return spec.get("base") == POCKET and "calibration" not in spec
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """How a model is served now: without its tools that are retired, with those that are newer than it, and by the
