@@ -10,7 +10,7 @@ from training.models import Grid, GridCell, Run
 from training.registry import registry
 
 pytestmark = pytest.mark.django_db
-FORM = {"formats": ["a", "c"], "memos": ["m"], "retrievals": ["n", "r+R"], "seeds": "0", "base": "pocket"}
+FORM = {"formats": ["a", "c"], "memos": ["m"], "retrievals": ["r", "r+R"], "seeds": "0", "base": "pocket"}
 
 
 def form(*snapshots, **fields):
@@ -19,6 +19,7 @@ def form(*snapshots, **fields):
 
 @pytest.fixture
 def grid():
+    """Of pocket; it names all retrieval modes."""
     plan = read_plan({"snapshots": [make_snapshot().pk], "formats": ["a"], "memos": ["none", "m"]})
     return grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan))
 

@@ -51,9 +51,11 @@ def expert(model, accuracy, of=None):
 
 def test_grid_is_laid_out_by_stage_2_and_stage_1_with_the_baseline_and_every_missing_cell_said(client, tools):
     of, new = prb(), tools[0]
-    plain = make_model(run=make_run(memo="m", retrieval="n"))
-    rules = make_model(run=make_run(memo="m", retrieval="r+R", snapshot=make_snapshot(per_rule=12)))
-    untold = make_model(run=make_run(memo="mr", retrieval="r"))
+    plain = make_model(run=make_run(memo="m", retrieval="n", base="some/base"))
+    rules = make_model(
+        run=make_run(memo="m", retrieval="r+R", base="some/base", snapshot=make_snapshot(per_rule=12))
+    )
+    untold = make_model(run=make_run(memo="mr", retrieval="r", base="some/base"))
     asked(new, of, plain, 1, "fast")
     asked(new, of, rules, 3, "fast")
     asked(new, of, None, 2, "embedding")
@@ -77,7 +79,7 @@ def test_grid_is_laid_out_by_stage_2_and_stage_1_with_the_baseline_and_every_mis
 
 
 def test_one_set_of_weights_is_one_row_and_one_cell_whatever_it_is_called(client, tools):
-    same = {"memo": "m", "recipe": {"plain_first": True}, "stages": [{"stage": "stage2", "key": "weights"}]}
+    same = {"memo": "m", "stages": [{"stage": "stage2", "key": "weights"}]}
     later, first = (make_model(run=make_run(retrieval=name, **same)) for name in ("n>r", "r"))
     other = make_model(
         run=make_run(retrieval="r", **same | {"stages": [{"stage": "stage2", "key": "others"}]})
@@ -88,7 +90,7 @@ def test_one_set_of_weights_is_one_row_and_one_cell_whatever_it_is_called(client
     assert [[model for model, _ in row.models] for row in section.rows] == [[first, later], [other]]
     assert section.rows[0].cells[0].value["mean"] == 0.75 and section.rows[0].retrieval == "r"
     assert "n>r" not in page.context["retrievals"]  # it would be missing for ever
-    assert {(f, m): counts for f, m, counts in page.context["cells"]}["a", "m"][2] == (2, 1)
+    assert {(f, m): counts for f, m, counts in page.context["cells"]}["a", "m"][1] == (2, 1)
     assert "started as n&gt;r, the same weights" in page.content.decode()
     make_model(run=make_run(retrieval="n>r", base="some/base"))
     assert "n>r" in client.get("/evaluation/grid/").context["retrievals"]

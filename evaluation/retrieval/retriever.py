@@ -440,9 +440,7 @@ def described(
 
 def model_notes(model: Model | None, wanted: Model | None) -> list[str]:
     if wanted is None:
-        return [
-            "No model answered: this is a search over descriptions and the clauses of published rules."
-        ]
+        return ["No model answered: this is a search over descriptions and the clauses of published rules."]
     if model is not None and model != wanted:
         return [f"Model {wanted.pk} is still loading; model {model.pk}, a champion before it, answered."]
     return []

@@ -15,9 +15,9 @@ import torch
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 from training.core.recipe import Lora, Recipe, Stage
-from training.ml.bases.model import Trainee, with_lora
+from training.ml.bases.model import with_lora
 from training.ml.bases.named import grow_tables
-from training.ml.data import Example
+from training.ml.language import LanguageTrainee, Written
 
 HISTOGRAM = Path(__file__).with_name("lengths.json")
 TEXT, NEW = 262_144, 9_344  # rows of text and of tool tokens
@@ -96,7 +96,7 @@ def rows(toy: bool) -> tuple[int, int]:
     return (TOY_TEXT, TOY_NEW) if toy else (TEXT, NEW)
 
 
-def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
+def build(where: torch.device, toy: bool) -> tuple[LanguageTrainee, Sizes]:
     """With LoRA r=64 and tool rows split off: the product's own calls."""
     model, body, head = shaped(where, toy)
     text, new = rows(toy)
@@ -109,14 +109,15 @@ def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
     wrapped = with_lora(model, chat, snapshot, recipe).to(where)
     trained = {name: w.numel() for name, w in wrapped.named_parameters() if w.requires_grad}
     own = sum(count for name, count in trained.items() if name.endswith(".rows"))
-    return Trainee(wrapped, chat, 0, "", pocket=False), Sizes(body, sum(trained.values()) - own, head, own)
+    trainee = LanguageTrainee(model=wrapped, token_init="", chat=chat)
+    return trainee, Sizes(body, sum(trained.values()) - own, head, own)
 
 
 def recipe(toy: bool) -> Recipe:
     return Recipe(base="random", bf16=not toy, stage2=Stage(lr=1e-4, batch_size=16))
 
 
-def examples(stage: str, count: int, stretch: float, longest: int, toy: bool) -> list[Example]:
+def examples(stage: str, count: int, stretch: float, longest: int, toy: bool) -> list[Written]:
     """Random ids; one supervised token in six is a tool's. Lengths follow the histogram times `stretch`."""
     lengths = json.loads(HISTOGRAM.read_text())[stage]
     chance = random.Random(0)
@@ -130,5 +131,5 @@ def examples(stage: str, count: int, stretch: float, longest: int, toy: bool) ->
             chance.randrange(text, text + new) if m and chance.random() < 1 / 6 else chance.randrange(3, text)
             for m in mask
         ]
-        made.append(Example(ids, mask))
+        made.append(Written(ids, mask))
     return made

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from tests.bench import e4b
-from training.ml.bases.model import Trainee
 from training.ml.bases.named import autocast, device
-from training.ml.data import Example, collate, epoch_batches
+from training.ml.data import epoch_batches
+from training.ml.language import LanguageTrainee, Written
 from training.ml.rows import SplitEmbedding, SplitHead
 from training.ml.step import gradients
 from training.ml.team import Team
@@ -29,7 +29,7 @@ class Side:
     """One way to train, and what was measured of it."""
 
     name: str
-    run: Callable[[list[Example]], tuple[int, int]]  # tokens through the body, positions through the head
+    run: Callable[[list[Written]], tuple[int, int]]  # tokens through the body, positions through the head
     seconds: list[float] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
     computed: int = 0
@@ -41,7 +41,7 @@ class Side:
     )
     note: str = ""
 
-    def turn(self, records: list[Example], times: list[float]) -> None:
+    def turn(self, records: list[Written], times: list[float]) -> None:
         synchronize()
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
@@ -61,7 +61,7 @@ def synchronize() -> None:
 class Bench:
     """The model and its two ways to train; both keep an optimizer of their own."""
 
-    def __init__(self, trainee: Trainee, toy: bool) -> None:
+    def __init__(self, trainee: LanguageTrainee, toy: bool) -> None:
         self.trainee, self.recipe, self.budget = trainee, e4b.recipe(toy), TOY_BUDGET if toy else BUDGET
         self.model: Any = trainee.model.train()
         self.base: Any = self.model.get_base_model()
@@ -80,7 +80,7 @@ class Bench:
         for name, module in self.split.items():
             self.base.set_submodule(name, module.table if whole else module)
 
-    def ours(self, records: list[Example], recompute: bool = False) -> tuple[int, int]:
+    def ours(self, records: list[Written], recompute: bool = False) -> tuple[int, int]:
         self._use_tables(whole=False)
         if recompute:
             self.base.activation_checkpointing_enable()
@@ -89,18 +89,18 @@ class Bench:
         )
         for numbers in epoch_batches([len(e.ids) for e in records], BATCH, 0, 0):
             chosen = [records[number] for number in numbers]
-            batch = collate(chosen, 0)
+            batch = self.trainee.collate(chosen)
             rows = max(1, self.budget // batch.ids.shape[1])
             trainer.stage = replace(self.recipe.stage2, micro_batch=min(rows, BATCH))
             self.ours_optimizer.zero_grad(set_to_none=True)
-            gradients(trainer, batch, [len(example.ids) for example in chosen])
+            gradients(trainer, batch)
             torch.nn.utils.clip_grad_norm_(list(self.weights.values()), 1.0)
             self.ours_optimizer.step()
         if recompute:
             self.base.activation_checkpointing_disable()
         return trainer.computed, sum(sum(e.mask[1:]) for e in records)
 
-    def theirs(self, records: list[Example], grouped: bool = False) -> tuple[int, int]:
+    def theirs(self, records: list[Written], grouped: bool = False) -> tuple[int, int]:
         self._use_tables(whole=True)
         computed = 0
         order = (
@@ -114,7 +114,7 @@ class Bench:
             self.theirs_optimizer.step()
         return computed, computed
 
-    def _their_part(self, records: list[Example]) -> int:
+    def _their_part(self, records: list[Written]) -> int:
         width = max(len(e.ids) for e in records)
         ids = torch.tensor([e.ids + [0] * (width - len(e.ids)) for e in records], device=device())
         seen = torch.tensor([[1] * len(e.ids) + [0] * (width - len(e.ids)) for e in records], device=device())
@@ -125,7 +125,7 @@ class Bench:
         (loss * (len(records) / BATCH)).backward()
         return ids.numel()
 
-    def fit(self, side: str, records: list[Example], limit: float) -> str:
+    def fit(self, side: str, records: list[Written], limit: float) -> str:
         """Try the widest batch; halve the batch or the budget until it fits. Says what did not."""
         widest = sorted(records, key=lambda e: len(e.ids))[-BATCH:]
         failed = []
@@ -149,7 +149,7 @@ class Bench:
         unit = "sequences" if side == "theirs" else "tokens a pass"
         return f"{', '.join(failed) or 'all fits'}; runs with {size} {unit}"
 
-    def kernels(self, records: list[Example]) -> list[str]:
+    def kernels(self, records: list[Written]) -> list[str]:
         """Which attention kernels a forward and backward pass of ours calls, with how often."""
         kinds = [torch.profiler.ProfilerActivity.CPU]
         with torch.profiler.profile(activities=kinds, record_shapes=True) as seen:

@@ -20,7 +20,7 @@ def test_45_cells_3_workers_30_kills(settings, tmp_path, monkeypatch):
     monkeypatch.delenv("FAKE_TRAINER", raising=False)
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
-    plan = read_plan({"snapshots": [make_snapshot().pk], "recipe": {"plain_first": False}})
+    plan = read_plan({"snapshots": [make_snapshot().pk], "base": "some/base"})
     grid = grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan))
     runs = [cell.run for cell in GridCell.objects.filter(grid=grid).select_related("run")]
     found = storm(tmp_path, runs, workers=3, kills=30, seed=45, step_seconds=0.4)

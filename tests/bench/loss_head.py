@@ -13,6 +13,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin would count as work
 
@@ -20,10 +22,7 @@ import torch
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 from tests.bench.measure import NOISE, in_turn, machine
-from training.core.recipe import Recipe
-from training.ml.bases.model import Trainee
-from training.ml.data import IGNORE, Batch
-from training.ml.step import supervised_loss
+from training.ml.language import IGNORE, LanguageTrainee, Written, supervised_loss
 
 ROWS, LENGTH, HIDDEN = 8, 256, 256
 MEMORY_GOAL, TIME_GOAL, GRADIENT_GOAL = 0.2, 0.7, 1e-4
@@ -36,14 +35,15 @@ class Case:
         torch.manual_seed(0)
         self.model, self.bf16 = tied_model(vocabulary), bf16
         ids = torch.randint(3, vocabulary, (ROWS, LENGTH))
-        self.labels = ids.clone()
-        self.labels[:, : round(LENGTH * (1 - supervised))] = IGNORE
-        shifted = torch.nn.functional.pad(self.labels, (0, 1), value=IGNORE)[:, 1:]
-        self.batch = Batch(ids, shifted, ids.numel())
-        self.trainee = Trainee(self.model, None, 0, "", pocket=False)  # type: ignore[arg-type]
+        self.labels, given = ids.clone(), round(LENGTH * (1 - supervised))
+        self.labels[:, :given] = IGNORE
+        chat: Any = SimpleNamespace(pad_id=0)
+        self.trainee = LanguageTrainee(model=self.model, token_init="", chat=chat)
+        mask = [0] * given + [1] * (LENGTH - given)
+        self.batch = self.trainee.collate([Written(row, mask) for row in ids.tolist()])
 
     def ours(self) -> float:
-        return self.side(lambda: supervised_loss(self.trainee, self.batch, Recipe()))
+        return self.side(lambda: supervised_loss(self.trainee, self.batch))
 
     def theirs(self) -> float:
         return self.side(
@@ -128,7 +128,7 @@ def main() -> int:
         return 0
     print(machine(), flush=True)
     case = Case(options.vocabulary, options.supervised, options.bf16)
-    kept = int((case.batch.labels != IGNORE).sum())
+    kept = case.batch.weight
     print(
         f"{ROWS * LENGTH:,} tokens, {kept} supervised, hidden {HIDDEN}, vocabulary {options.vocabulary:,},"
         f" tied, cap 30, {'bf16 autocast' if options.bf16 else 'fp32'}"

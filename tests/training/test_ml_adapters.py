@@ -112,7 +112,7 @@ def test_training_and_inference_ask_the_same_on_another_day(family: str, tmp_pat
     again = AutoTokenizer.from_pretrained(str(tmp_path))
     again.chat_template = "{{ raise_exception('the template of the day') }}"
     spec = {"adapter": chat.adapter, "markers": asdict(chat.markers)}
-    later = chat_of(spec, again, tmp_path, chat.max_prompt_tokens)
+    later = chat_of(spec, again, chat.max_prompt_tokens)
     assert later.query_ids("show it", ["a.read"]) == chat.query_ids("show it", ["a.read"])
     assert later.render(THOUGHT) == chat.render(THOUGHT)
     assert later.markers == chat.markers

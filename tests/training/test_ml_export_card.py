@@ -101,7 +101,7 @@ def test_the_card_of_a_pocket_says_that_its_figures_are_not_the_papers(tmp_path:
     assert card["Recipe, where it is not the default"]["pocket.encoder"] == str(encoder)
     (told,) = [line for line in card["Limits"] if "pocket figures are not the paper's" in line]
     assert f"sentence encoder {encoder}" in told and "from scratch" not in told
-    assert any("cut after 99 tokens" in line for line in card["Limits"])
+    assert "A request is cut after 99 tokens." in card["Limits"]
 
 
 def test_the_card_of_a_pocket_says_where_its_encoder_cuts_a_request(tmp_path: Path) -> None:

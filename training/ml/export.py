@@ -34,7 +34,7 @@ from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_mac
 from training.ml.bases.pocket import Board, Pocket, together
 from training.ml.bases.pocket import load as load_pocket
 from training.ml.bases.pocket import save as save_pocket
-from training.ml.deciding import PocketTrainee
+from training.ml.deciding import PocketTrainee, tool_facts
 from training.ml.language import LanguageTrainee
 from training.ml.rows import merge_rows
 from training.ml.trainee import Trainee
@@ -57,7 +57,8 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
     parts += [
         "## Limits",
         f"It knows the {len(snapshot.tools):,} tools of its snapshot and no other.",
-        f"A request is cut after {spec['max_prompt_tokens']:,} tokens, an answer after {recipe.max_new_tokens:,}.",
+        f"A request is cut after {spec['max_prompt_tokens']:,} tokens"
+        + (f", an answer after {recipe.max_new_tokens:,}." if recipe.base != POCKET else "."),
     ]
     parts += [
         f"Part {number} of its training was stopped at {stage['Stopped at']}: it is not finished, and the same recipe"
@@ -245,16 +246,7 @@ class _LanguageFiles:
             "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
-            "tools": [
-                {
-                    "name": tool["name"],
-                    "ids": chat.unit_ids(tool_units(tool["name"], fmt)),
-                    "domain": tool["domain"],
-                    "permissions": tool.get("permissions") or [],
-                    "deprecated": tool["deprecated"],
-                }
-                for tool in self.snapshot.tools
-            ],
+            "tools": tool_facts(self.snapshot, lambda name: chat.unit_ids(tool_units(name, fmt))),
         }
 
     def write(self, folder: Path) -> dict[str, Any]:

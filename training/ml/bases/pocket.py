@@ -38,13 +38,13 @@ class Reader:
 
     def __init__(self, words: Any, longest: int) -> None:
         self.words, self.longest = words, longest
-        words.split_special_tokens = True  # `[SEP]` in a request is text
         self.pad_id = int(words.pad_token_id or 0)
         self.scripts = readable_scripts(words.get_vocab())
         # many threads read at once, and `words` changes how it cuts and pads with each call
         self._pieces = deepcopy(words.backend_tokenizer)
         self._pieces.no_truncation()
         self._pieces.no_padding()
+        self._pieces.encode_special_tokens = True  # `[SEP]` in a request is text
 
     def ids(self, text: str) -> list[int]:
         """Of a text that is too long its beginning, and the mark of its end."""
