@@ -508,6 +508,13 @@ def test_an_edited_rule_speaks_in_its_new_words_and_not_in_its_old_ones(engine: 
     assert row["clause"] == edited["token"] and f'"{quoted(edited)}"' in row["trace"]
 
 
+def test_a_clause_that_waits_speaks_where_training_has_seen_it_and_nowhere_else(engine: Engine) -> None:
+    held = holding(engine, [], [{**told, "waits": True} for told in [*CLAUSES, FRESH]])
+    assert one(held, CLAUSES[0]["text"])["clause"] == CLAUSES[0]["token"]
+    row = one(held, FRESH["text"])
+    assert FRESH["token"] not in [row["clause"], *(told["token"] for told in row["clauses"])]
+
+
 def test_a_clause_that_training_taught_keeps_its_row(engines: list[Engine]) -> None:
     for engine in engines:
         old = engine.export
