@@ -77,7 +77,7 @@ def test_an_admin_launches_a_run_with_the_keyboard_watches_compares_and_clones_i
     page.get_by_text("Paste or download the recipe").click()
     page.fill("#id_yaml", quick_recipe(format="a", memo="none").to_yaml())
     page.get_by_role("button", name="Fill in").press("Enter")
-    page.wait_for_selector("text=● 6 changed")
+    page.wait_for_selector("text=● 7 changed")
     page.locator("#estimate .stage-list").get_by_text("Stage 2").wait_for()
     page.locator("input[name=retrieval]:checked").focus()
     page.keyboard.press("ArrowDown")  # to r: the radio group is walked by arrows
