@@ -80,20 +80,22 @@ def test_grid_is_laid_out_by_stage_2_and_stage_1_with_the_baseline_and_every_mis
 
 def test_one_set_of_weights_is_one_row_and_one_cell_whatever_it_is_called(client, tools):
     same = {"memo": "m", "stages": [{"stage": "stage2", "key": "weights"}]}
-    later, first = (make_model(run=make_run(retrieval=name, **same)) for name in ("n>r", "r"))
+    later, last, first = (make_model(run=make_run(retrieval=name, **same)) for name in ("n>r", "n", "r"))
     other = make_model(
         run=make_run(retrieval="r", **same | {"stages": [{"stage": "stage2", "key": "others"}]})
     )
     asked(tools[0], prb(), later, 3)
     page = client.get("/evaluation/grid/")
     (section,) = page.context["sections"]
-    assert [[model for model, _ in row.models] for row in section.rows] == [[first, later], [other]]
+    assert [[model for model, _ in row.models] for row in section.rows] == [[first, later, last], [other]]
     assert section.rows[0].cells[0].value["mean"] == 0.75 and section.rows[0].retrieval == "r"
-    assert "n>r" not in page.context["retrievals"]  # it would be missing for ever
+    # the others would be missing for ever
+    assert page.context["retrievals"] == ["none", "r", "r+R"] and page.context["merged"]
     assert {(f, m): counts for f, m, counts in page.context["cells"]}["a", "m"][1] == (2, 1)
-    assert "started as n&gt;r, the same weights" in page.content.decode()
+    for name in ("n&gt;r", "n"):
+        assert f"started as {name}, the same weights" in page.content.decode()
     make_model(run=make_run(retrieval="n>r", base="some/base"))
-    assert "n>r" in client.get("/evaluation/grid/").context["retrievals"]
+    assert {"n", "n>r"} < {*client.get("/evaluation/grid/").context["retrievals"]}
 
 
 def test_grid_shows_every_metric_one_selects_and_links_to_what_it_counts(client, tools):

@@ -143,6 +143,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "cluster-assign": {"owner": w.people["E"].pk, "due": timezone.localdate()},
         "rules:suggestion_dismiss": {"reason": "the descriptions are enough"},
         "rules:fields": FORM,
+        "rules:wait": {"waits": "yes"},
         "rules:pair_correct": {
             "pair": "-".join(map(str, w.version.tool_ids[:2])),
             "apart": "no",

@@ -156,6 +156,7 @@ rules:propose pk=rule number=1  POST EA 302
 rules:withdraw pk=rule  POST EA 302
 rules:wait pk=rule  POST EA 302
 rules:pair_correct pk=rule number=1  POST EA 302
+rules:wait pk=rule  POST EA 302
 rules:change pk=changes  GET EA  POST EA 302
 rules:change_save  POST EA
 rules:import  GET EA  POST EA
@@ -389,6 +390,7 @@ evaluation:what_if_csv  GET ERAP
 evaluation:what_if_assign  POST EAP 302
 evaluation:what_if_draft  POST EA 302
 api-what-if  GET ERAP
+evaluation:strip  GET ERAP
 evaluation:loop  GET AP
 evaluation:loop_settings  POST A 302
 evaluation:loop_version pk=version  GET ERAP
