@@ -115,7 +115,8 @@ class PocketExport(Catalogued):
         fresh = [tool for tool in tools if tool["name"] not in self.numbers]
         # a tool of its own row, whatever its format: no training has told its tokens apart
         tokens, rows = count(first := len(model.tokens)), count(len(model.clauses))
-        newer = [{**tool, "ids": [next(tokens)], "newer": True} for tool in fresh]
+        is_model = bool(self.names)  # else all that is held is of one kind
+        newer = [{**tool, "ids": [next(tokens)], "newer": is_model} for tool in fresh]
         every = sorted([*self.spec["tools"], *newer], key=lambda tool: str(tool["name"]))
         taught = {one["token"]: one["row"] for one in self.spec["clauses"]}
         held = [

@@ -28,6 +28,9 @@ from training.core.scripts import readable_scripts, request_words, scripts_of
 SCALE = 20.0  # of cosines: sentence-transformers'
 # what a clause's cosine is given before its tools' own, untrained; development requests of the public catalog
 MARGIN = 0.05
+# what a tool is given that no training has seen: with it 48 of 60 requests for 20 new tools found theirs first, with 0
+# 45, with 2 50; of 214 for known ones 144, 145 and 139 were right (demo, development half)
+NEWER = 1.0
 NEVER = -1e4  # of a logit
 LONGEST_LIST = 5  # tools
 WEIGHTS = "model.safetensors"
@@ -85,6 +88,7 @@ class Board:
     sets: Tensor  # [rules, most]: T(r), the tools that a rule tells apart
     leads: Tensor  # [clauses, most]: tools that a clause leads to
     extra: Tensor  # [clauses]: what is added to its logit
+    newer: Tensor  # [tools]: the same of a tool that no training has seen
 
     @classmethod
     def of(cls, spec: Mapping[str, Any], extra: Mapping[str, float] | None = None) -> "Board":
@@ -103,6 +107,7 @@ class Board:
             _filled(known),
             _filled(leads),
             torch.tensor([(extra or {}).get(one["token"], 0.0) for one in clauses]),
+            torch.tensor([NEWER if tool.get("newer") else 0.0 for tool in spec["tools"]]),
         )
 
     def to(self, device: torch.device) -> "Board":
@@ -186,7 +191,7 @@ class Pocket(nn.Module):
     ) -> Logits:
         """`hidden`: [n, tools], True for those that may not be named. `rows`: the board's, where they are known."""
         scale, rows = self.scale.exp(), rows or self.rows(board)
-        tools = scale * (reading @ rows.tools.T)
+        tools = scale * (reading @ rows.tools.T) + board.newer
         if hidden is not None:
             tools = tools.masked_fill(hidden, NEVER)
         if not len(board.clauses):
