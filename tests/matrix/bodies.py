@@ -28,7 +28,7 @@ HOOK = {"url": "https://two.example/in", "events": ["rule.published"]}
 NOTHING = """
     logout account-token-revoke account-session-end account-sessions-end password-set
     jobs:cancel jobs:retry catalog:import_undo catalog:refresh
-    cluster-restore rules:propose rules:withdraw rules:wait rules:suggestions_start rules:suggestion_restore
+    cluster-restore rules:propose rules:withdraw rules:suggestions_start rules:suggestion_restore
     api-rule-suggestion-restore
     synthesis:cancel synthesis:resume synthesis:regenerate synthesis:review_next synthesis:undo synthesis:skip
     synthesis:batch_withdraw synthesis:take_back synthesis:calibration_withdraw synthesis:team_release

@@ -156,7 +156,6 @@ rules:propose pk=rule number=1  POST EA 302
 rules:withdraw pk=rule  POST EA 302
 rules:wait pk=rule  POST EA 302
 rules:pair_correct pk=rule number=1  POST EA 302
-rules:wait pk=rule  POST EA 302
 rules:change pk=changes  GET EA  POST EA 302
 rules:change_save  POST EA
 rules:import  GET EA  POST EA
@@ -410,7 +409,6 @@ evaluation:run_rule_tests  POST EA
 evaluation:rule_test_counts  GET ERAP
 evaluation:of_rule_tests rule_id=rule  GET ERAP
 evaluation:start_rule_tests rule_id=rule  POST EA
-evaluation:strip  GET ERAP
 # retrieval
 evaluation:playground  GET ERAP
 evaluation:answer  GET ERAP

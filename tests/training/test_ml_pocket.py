@@ -208,7 +208,10 @@ def chances(*logits: float) -> torch.Tensor:
         (choice(tools=(1,), among=(1, 3)), -chances(1, -1)[0].log()),
         (choice(tools=(0, 2)), -chances(2, 1, 0, -1)[[0, 2]].log().mean()),
         (choice(tools=(0, 2), together=True), -chances(2, 1, 0, -1)[[0, 2]].sum().log()),
-        (choice(clauses=(0, 1), weighs=True), -chances(2, 1, 0, -1, 1.5, 0.5)[4:].sum().log()),
+        (
+            choice(clauses=(0, 1), weighs=True),
+            -chances(2, 1, 0, -1, 1.5, 0.5)[4:].sum().log() - BY_TOOLS * chances(2, 1, 0, -1)[0].log(),
+        ),
     ],
     ids=[
         "a tool",
