@@ -123,7 +123,7 @@ class RetrievedTool(serializers.Serializer[Any]):
     deprecated = serializers.BooleanField()
     retired = serializers.BooleanField()
     newer = serializers.BooleanField(
-        help_text="it came to the catalog after the model, which ranks it by its description alone"
+        help_text="it came to the catalog after the model, and no training has seen it"
     )
 
 

@@ -453,7 +453,7 @@ def newer_notes(first: Sequence[str], lost: int) -> list[str]:
     """What an answer lacks for want of training. `first`: its first tool, where that is newer than the model; `lost`:
     how many tools the model cannot answer with."""
     notes = [
-        f"{name} is newer than the model: it was found by its description alone, without any rule or trace."
+        f"{name} is newer than the model: its description and the clauses of rules speak for it, no training."
         for name in first
     ]
     if lost:

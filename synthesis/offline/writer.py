@@ -394,8 +394,8 @@ SERVICE = ("This lies with {apis}.", "{apis} is the service for it.", "Only {api
 CLOSE = (
     "The nearest are {names}.", "It comes down to {names}.", "What could be meant: {names}.",
 )  # fmt: skip
-# the closest is named first where nothing but the descriptions decides, always after the same word: a small decoder
-# knows what to name by the word it has just written
+# the closest is named first where nothing but the descriptions decides, always after the same word: a small model that
+# writes knows what to name by the word it has just written
 NEAREST = ("Closest is {first}, then {others}.", "By purpose the closest is {first}, then {others}.")
 DECIDES = (
     "{code} decides: {case}, so it is {name}.", "By {code}, {case}: {name}.",

@@ -339,8 +339,8 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
         assert (answer["fits"], answer["confidence"]) == (None, None), "never measured of such a tool"
         assert answer["calibration"] == "How sure to be of a tool that is newer than the model is not known."
         assert answer["notes"] == [
-            "Pay/GetPaystub is newer than the model: it was found by its description alone, without any rule or "
-            "trace."
+            "Pay/GetPaystub is newer than the model: its description and the clauses of rules speak for it, no "
+            "training."
         ]
     first, told, again, later = asked
     assert first == again == later and first["held"] == told["held"]
