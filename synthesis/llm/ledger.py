@@ -38,8 +38,10 @@ def patiently(work: Callable[[], T]) -> T:
     while True:
         try:
             return work()
-        except AWAY:
-            if connection.in_atomic_block or time.monotonic() > given_up:
+        except (*AWAY, AttributeError) as error:
+            # a connection that ends while a transaction does is None, of which Django wants the autocommit all the same
+            is_away = isinstance(error, AWAY) or connection.connection is None
+            if not is_away or connection.in_atomic_block or time.monotonic() > given_up:
                 raise
             connection.close()
             time.sleep(0.2)

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
@@ -16,7 +17,7 @@ from synthesis.generate.imports import samples_import
 from synthesis.generate.pipeline import candidate_of
 from synthesis.generate.runs import _units
 from synthesis.generate.services import synthesis_resume, synthesis_start
-from synthesis.llm.ledger import job_books, spent
+from synthesis.llm.ledger import job_books, patiently, spent
 from synthesis.models import Attempt, ModelCall, Sample
 from synthesis.samples.sources import load_catalog
 from tests.lib.test_llm_faults import FINAL, PASSING
@@ -211,3 +212,22 @@ def test_traces_of_imported_queries_are_written_by_a_model(llm, tmp_path):
     shown = [request["messages"][0]["content"] for request in llm.requests if "CarPool" in str(request)]
     assert all("TimeDesk/SubmitLeave" in prompt for prompt in shown)  # the pool holds more than the answer
     assert run_job(start(branch="imported").job)["written"] == 0
+
+
+def test_a_transaction_whose_connection_vanishes_as_it_ends_is_repeated(db, monkeypatch):
+    """Django then asks None for its autocommit."""
+    tried = []
+
+    def work():
+        tried.append(None)
+        if len(tried) == 1:
+            raise AttributeError("'NoneType' object has no attribute 'autocommit'")
+        return "written"
+
+    gone = SimpleNamespace(connection=None, in_atomic_block=False, close=lambda: None)
+    monkeypatch.setattr("synthesis.llm.ledger.connection", gone)
+    assert patiently(work) == "written" and len(tried) == 2
+    gone.connection = object()
+    tried.clear()
+    with pytest.raises(AttributeError):  # a mistake of ours
+        patiently(work)
