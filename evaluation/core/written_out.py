@@ -38,7 +38,8 @@ class Decision:
 def written_out(found: Decision, granted: Granted = None) -> str:
     """`granted`: the permissions of the request."""
     if found.clause is None:
-        opening, otherwise = "No rule applies; the descriptions decide.", "it lies no nearer to the request"
+        opening = "No clause speaks clearly enough; the nearest tool is taken."
+        otherwise = "it lies no nearer to the request"
     else:
         state = "" if found.clause["trained"] else " (in force, not yet trained)"
         opening = f'{found.clause["rule"]}{state} decides: "{quoted(found.clause)}".'

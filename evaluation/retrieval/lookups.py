@@ -71,6 +71,9 @@ class Force(NamedTuple):
     clauses: dict[str, dict[str, Any]]
 
 
+NOTHING_IN_FORCE = Force(content_hash([]), {})
+
+
 class CatalogPart:
     def __init__(self) -> None:
         self._tools: dict[str, KnownTool | None] = {}

@@ -29,13 +29,13 @@ from evaluation.retrieval.calibration import (
     judged,
 )
 from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
-from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
+from evaluation.retrieval.lookups import NOTHING_IN_FORCE, KnownTool, Lookups, lookups
 from trace_site.artefacts import store
 from trace_site.lib.child import Event, run_child
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError, declared
 from training.core.scripts import request_words
-from training.models import AliasMove, Model
+from training.models import AliasMove, Model, Run
 from training.runs.stages import child_env
 
 MODES = ("fast", "trace", "both")
@@ -76,16 +76,20 @@ class Session:
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
         folder = None if self.wanted is None else self.known.serving.folder(self.wanted)
         self.models: dict[str | None, Model | None] = {folder: self.wanted}
-        if (
-            self.wanted and model == AliasMove.Alias.CHAMPION
-        ):  # while a new champion loads, the one before it answers
+        serves = model == AliasMove.Alias.CHAMPION
+        if self.wanted and serves:  # while a new champion loads, the one before it answers
             for earlier in self.known.serving.earlier_champions():
                 try:
                     self.models.setdefault(self.known.serving.folder(earlier), earlier)
                 except TraceError:
                     continue  # its files are gone or damaged
         self.engine = engine or running_engine()
-        self.newer, self.force = self.known.catalog.newer(self.models), self.known.rules.force()
+        self.newer = self.known.catalog.newer(self.models)
+        # asked by its number, a model without rules answers as it is measured: to compare with
+        is_control = (
+            self.wanted is not None and self.wanted.run.retrieval != Run.Retrieval.RULES and not serves
+        )
+        self.force = NOTHING_IN_FORCE if is_control else self.known.rules.force()
 
     def request(self) -> Answer:
         """What the engine is told besides the questions."""

@@ -192,7 +192,7 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
         if speaks:
             opening = f'{speaks["rule"]} decides: "{quoted(speaks)}".'
         else:
-            opening = "No rule applies; the descriptions decide."
+            opening = "No clause speaks clearly enough; the nearest tool is taken."
         second = second_of(row, speaks)
         if second:
             opening += f' {second["rule"]} speaks too: "{quoted(second)}".'
@@ -331,7 +331,7 @@ def test_the_likeliest_clauses_are_told_with_their_shares(engine: Engine) -> Non
 def test_a_model_that_learned_no_rule_says_so(tmp_path: Path) -> None:
     engine = open_engine(write_pocket(tmp_path / "export", clauses=[]), threads=1)
     row = one(engine, "get the leave records")
-    assert row["trace"].startswith("No rule applies; the descriptions decide. Not ")
+    assert row["trace"].startswith("No clause speaks clearly enough; the nearest tool is taken. Not ")
     assert (row["clauses"], row["clause"], row["features"]["ruled"]) == ([], None, -30.0)
 
 
@@ -494,7 +494,7 @@ def test_a_withdrawn_clause_no_longer_speaks(engines: list[Engine]) -> None:
             assert not any("LEAVE_DAYS" in spoken["token"] for spoken in row["clauses"])
     assert one(holding(engines[0], [], left), CLAUSES[0]["text"])["clause"] == CLAUSES[0]["token"]
     silent = holding(engines[0], [], [])
-    assert one(silent, CLAUSES[0]["text"])["trace"].startswith("No rule applies")
+    assert one(silent, CLAUSES[0]["text"])["trace"].startswith("No clause speaks clearly enough")
 
 
 def test_an_edited_rule_speaks_in_its_new_words_and_not_in_its_old_ones(engine: Engine) -> None:

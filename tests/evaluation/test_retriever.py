@@ -473,12 +473,12 @@ def rule(tools):
     ).version.rule
 
 
-def told(engine):
+def told(engine, model="champion"):
     """The clauses that an engine which knows nothing is told with the next question."""
     answers, asked = engine
     unknown = (409, {"message": "what is to be held is not known here.", "code": "unknown_catalog"})
     answers.extend([unknown, (200, {}), (200, fast("Pay/GetPayslip"))])
-    retriever.retrieve(query="my payslip")
+    retriever.retrieve(query="my payslip", model=model)
     return {one["token"]: one["waits"] for one in asked[-2]["clauses"]}
 
 
@@ -486,6 +486,12 @@ def test_the_clauses_of_a_rule_are_told_with_the_next_request_and_gone_with_the_
     assert told(engine) == {"<<hr/PERIOD#1>>": False, "<<hr/PERIOD#2>>": False}
     rule_withdraw(rule=rule)
     assert told(engine) == {}
+
+
+def test_a_model_without_rules_that_is_asked_by_its_number_answers_without_clauses(engine, champion, rule):
+    Run.objects.filter(pk=champion.run_id).update(retrieval=Run.Retrieval.REASONED)
+    assert told(engine, champion.pk) == {}
+    assert len(told(engine)) == 2, "as champion it follows what is published"
 
 
 def test_clauses_wait_for_training_where_their_rule_or_the_installation_says_so(engine, champion, rule):

@@ -52,7 +52,7 @@ def test_two_rules_that_speak_at_once_are_both_named():
 def test_where_no_rule_speaks_the_trace_says_so():
     found = Decision(None, ["Desk/Submit", "Desk/Cancel", "Pro/List"], [weighed("Pro/Create")])
     assert written_out(found) == (
-        "No rule applies; the descriptions decide. Not Pro/Create: it lies further from the request. "
+        "No clause speaks clearly enough; the nearest tool is taken. Not Pro/Create: it lies further from the request. "
         "So it is Desk/Submit, Desk/Cancel and Pro/List."
     )
     assert tokens_of(Decision(None, []), {}) == "<no rule> []"
