@@ -6,7 +6,7 @@ from tests.factories import make_model, make_snapshot
 from trace_site.jobs import Job
 from training.core.grid import read_plan
 from training.grids import services as grids_services
-from training.models import Grid, GridCell, Run
+from training.models import Grid, Run
 from training.registry import registry
 
 pytestmark = pytest.mark.django_db
@@ -87,8 +87,7 @@ def test_preview_counts_what_trains_and_starts_nothing(client_as):
     # a Stage 1 of each format, which r and r+R go on from
     assert said == {"stages": 8, "train": 6, "shared": 2, "kept": 0}
     every = client.get("/training/grids/new/preview/", form(snapshot, retrievals=["n", "r", "n>r"]))
-    assert [one.cell.retrieval for one in every.context["planned"]] == ["r", "r"]
-    assert b"they are one cell, called r" in every.content
+    assert [one.cell.retrieval for one in every.context["planned"]] == ["n", "n", "r", "r", "n>r", "n>r"]
     assert not Run.objects.exists() and not Job.objects.exists()
 
 
@@ -108,25 +107,9 @@ def test_matrix_has_a_row_per_stage_1_and_a_column_per_stage_2(
     with django_assert_max_num_queries(14):
         page = client.get(f"/training/grids/{grid.pk}/")
     matrix = page.context["matrix"]
-    assert matrix.retrievals == ["none", "r", "r+R"]
-    assert b"the same weights for n, n&gt;r and r" in page.content
+    assert matrix.retrievals == ["none", "n", "r", "r+R", "n>r"]
     assert [(row.run.format, row.run.memo) for row in matrix.rows] == [("a", "none"), ("a", "m")]
-    assert matrix.active == 6 and b"every 5s" in page.content and b"Cancel all" not in page.content
-
-
-def test_grid_made_before_shows_every_name_of_one_set_of_weights_in_one_cell(client_as, grid):
-    (first,) = [cell.run for cell in grid.cells.all() if cell.run.retrieval == "r" and cell.run.memo == "m"]
-    said = {name: getattr(first, name) for name in ("snapshot", "base", "format", "memo", "recipe", "stages")}
-    others = [
-        Run.objects.create(key=f"as {name}", retrieval=name, job=Job.objects.create(kind="training"), **said)
-        for name in ("n", "n>r")
-    ]
-    for position, run in enumerate(others, 98):
-        GridCell.objects.create(grid=grid, position=position, run=run)
-    page = client_as("admin").get(f"/training/grids/{grid.pk}/")
-    squares = page.context["matrix"].rows[1].squares[1]
-    assert [one.run for one in squares] == [first, *others]
-    assert b"as n</" in page.content and b"as n&gt;r</" in page.content
+    assert matrix.active == 10 and b"every 5s" in page.content and b"Cancel all" not in page.content
 
 
 def test_trained_cells_show_model_score_and_what_they_reuse(client_as, grid, monkeypatch):
@@ -176,7 +159,7 @@ def test_list_counts_cells_in_a_fixed_number_of_queries(client_as, grid, django_
     make_model(run=grid.cells.first().run)
     page = client.get("/training/grids/")
     rows = {row.pk: (row.trained, row.many, row.active, row.bad) for row in page.context["page"].rows}
-    assert rows[grid.pk] == (1, 6, 6, 0) and len(rows) == 4
+    assert rows[grid.pk] == (1, 10, 10, 0) and len(rows) == 4
 
 
 @pytest.mark.parametrize(("role", "says"), [("admin", "New grid"), ("expert", "See the runs")])

@@ -5,7 +5,6 @@ from django.db import models
 
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
-from training.core import stages
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
@@ -71,11 +70,6 @@ class Run(models.Model):
     def cell(self) -> str:
         """(F, M, R) as the paper writes it."""
         return f"({self.format}, {self.memo}, {self.retrieval})"
-
-    @property
-    def trained_as(self) -> str:
-        """The retrieval mode that its weights go by."""
-        return stages.trained_as(self.retrieval, self.base)
 
     @property
     def stopped_at(self) -> dict[str, str]:

@@ -17,8 +17,6 @@ from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
 from evaluation.results.groups import groups_standing
-from training.core.recipe import POCKET
-from training.core.stages import trained_as
 from training.models import Model, Run
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -50,7 +48,7 @@ class Row:
         """With k of its snapshot where it learned from rule samples, as the paper writes r+R(12, rep)."""
         run = self.model.run
         if run.retrieval != Run.Retrieval.RULES:
-            return run.trained_as
+            return run.retrieval
         return f"{run.retrieval} ({run.snapshot.per_rule}, {run.snapshot.strategy})"
 
 
@@ -69,7 +67,6 @@ def grid(request: HttpRequest) -> HttpResponse:
     columns = choice.columns(found)
     everything = list(models())
     shown = [one for one in everything if choice.snapshot in (0, one.run.snapshot_id)]
-    merged, retrievals = distinct(shown)
     context = {
         "choice": choice,
         "kinds": [(name, kind.title) for name, kind in KINDS.items()],
@@ -81,9 +78,8 @@ def grid(request: HttpRequest) -> HttpResponse:
         "guessing": [
             guessing(found, one.benchmark, one.domain) for one in columns if choice.kind == "probes"
         ],
-        "cells": which_cells(shown, {one.model_id for one in found}, retrievals),
-        "retrievals": retrievals,
-        "merged": merged,
+        "cells": which_cells(shown, {one.model_id for one in found}),
+        "retrievals": ORDER,
         "snapshots": sorted({one.run.snapshot_id for one in everything}, reverse=True),
         "mixed": mixed_backends(found),
         "has_pocket": any(one.run.base == "pocket" for one in shown),
@@ -113,12 +109,6 @@ def heads(columns: list[Column]) -> list[tuple[str, int]]:
     return found
 
 
-def distinct(models: list[Model]) -> tuple[bool, list[str]]:
-    """(whether n and n>r are r for some of the models, the retrieval modes that are a cell of their own for one)"""
-    bases = {one.run.base for one in models} or {""}
-    return POCKET in bases, [one for one in ORDER if any(trained_as(one, base) == one for base in bases)]
-
-
 def weights(model: Model) -> str:
     """Equal for models with the same weights: the key of the stage that was trained last."""
     return model.run.stages[-1]["key"] if model.run.stages else f"model {model.pk}"
@@ -142,8 +132,8 @@ def sections(
     def order(model: Model) -> tuple[Any, ...]:
         run = model.run
         rules = run.snapshot.per_rule if run.retrieval == Run.Retrieval.RULES else 0
-        place = ORDER.index(Run.Retrieval(run.trained_as))
-        return place, memos.index(run.memo), run.format, rules, run.retrieval != run.trained_as, model.pk
+        place = ORDER.index(Run.Retrieval(run.retrieval))
+        return place, memos.index(run.memo), run.format, rules, model.pk
 
     def measured(of: list[Model], column: Column) -> Evaluation | None:
         places = [(one.pk, column.benchmark.pk) for one in of]
@@ -154,8 +144,8 @@ def sections(
     for of in alike.values():
         run, why = of[0].run, why_missing(of[0], choice.decode)
         cells = [cell(measured(of, one), one, choice.group, why) for one in columns]
-        title = f"{RETRIEVALS[Run.Retrieval(run.trained_as)]} (M = {run.memo}, R = {run.trained_as})"
-        section = rows.setdefault((run.trained_as, run.memo), Section(title))
+        title = f"{RETRIEVALS[Run.Retrieval(run.retrieval)]} (M = {run.memo}, R = {run.retrieval})"
+        section = rows.setdefault((run.retrieval, run.memo), Section(title))
         section.rows.append(Row([(one, aliases.get(one.pk, [])) for one in of], cells))
     return list(rows.values())
 
@@ -169,18 +159,17 @@ def baseline(found: list[Evaluation], columns: list[Column], choice: Choice) -> 
 
 
 def which_cells(
-    models: list[Model], measured: set[int | None], retrievals: list[str]
+    models: list[Model], measured: set[int | None]
 ) -> list[tuple[str, str, list[tuple[int, int]]]]:
     """[(F, M, [(models trained, of them measured here) of each R])]: every cell of the grid, the missing ones too.
     Models with the same weights count once."""
     trained, told = (
         Counter(
-            (run.format, run.memo, run.trained_as)
-            for run in {weights(one): one.run for one in those}.values()
+            (run.format, run.memo, run.retrieval) for run in {weights(one): one.run for one in those}.values()
         )
         for those in (models, [one for one in models if one.pk in measured])
     )
     return [
-        (form, memo, [(trained[form, memo, one], told[form, memo, one]) for one in retrievals])
+        (form, memo, [(trained[form, memo, one], told[form, memo, one]) for one in ORDER])
         for form, memo in product(Run.Format.values, Run.Memo.values)
     ]

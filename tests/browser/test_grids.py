@@ -41,7 +41,6 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
     page.wait_for_selector("#preview .note:has-text('neither')")
     page.fill("#id_sweep", "")
     page.locator("input[name=retrievals][value='n>r']").check()
-    page.wait_for_selector("#preview p:has-text('they are one cell, called r')")
     page.locator("input[name=retrievals][value='none']").check()
     page.wait_for_selector("#preview b:has-text('18')")
     assert fits(page)

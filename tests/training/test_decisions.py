@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.small_snapshot import NAMES, TEXTS, write_snapshot
-from training.core.decisions import Decision, memorized, reread, retrieved
+from training.core.decisions import Decision, memorized, reread, restated, retrieved
 from training.core.memorization import in_short
 from training.core.recipe import Recipe
 from training.core.records import Snapshot, load_snapshot
@@ -46,12 +46,29 @@ def test_a_reasoning_memo_memorizes_what_a_plain_one_does(snapshot: Snapshot) ->
 
 def test_a_sample_of_a_rule_is_decided_by_the_clauses_that_lead_to_its_answer(snapshot: Snapshot) -> None:
     found = {one.text: one for one in retrieved(snapshot, Recipe(retrieval="r+R"))}
-    assert all(one.weighs and one.counts for one in found.values()) and len(found) == 10
+    assert all(one.weighs and one.counts for one in found.values()) and len(found) == 2 * 10
     spoken = {text: one.clauses for text, one in found.items() if one.clauses}
     assert spoken == {
         "please show case 0": ("<<hr/SLIP#2>>",),
+        "The request is about case 0.": ("<<hr/SLIP#2>>",),
         "please show case 2": ("<<hr/SLIP#1>>",),
+        "The request is about case 2.": ("<<hr/SLIP#1>>",),
     }
+
+
+@pytest.mark.parametrize(
+    ("trace", "read"),
+    [
+        ("Somebody wants a slip. So it is A/B.", ["Somebody wants a slip."]),
+        ("A slip is wanted; A/B has it.", ["A slip is wanted;"]),
+        ("A/B has what is wanted. A/C has not.", []),
+        ("Only one sentence", ["Only one sentence"]),
+        ("", []),
+        (None, []),
+    ],
+)
+def test_a_request_is_read_once_more_as_its_trace_restates_it(trace: str | None, read: list[str]) -> None:
+    assert restated({"trace": trace, "answer": ["A/B"]}) == read
 
 
 @pytest.mark.parametrize("retrieval", ["n", "n>r", "r"])
@@ -59,7 +76,14 @@ def test_without_rules_no_clause_speaks_or_stands_beside_the_tools(
     snapshot: Snapshot, retrieval: str
 ) -> None:
     found = retrieved(snapshot, Recipe(retrieval=retrieval, base="pocket"))
-    assert len(found) == 5 and not any(one.clauses or one.weighs for one in found)
+    assert not any(one.clauses or one.weighs for one in found)
+
+
+def test_the_plain_pass_reads_requests_and_no_traces(snapshot: Snapshot) -> None:
+    plain, reasoned = ({one.text for one in retrieved(snapshot, Recipe(retrieval=way))} for way in "nr")
+    assert len(plain) == 5 and reasoned - plain == {
+        f"The request is about case {n}." for n in (1, 3, 5, 7, 9)
+    }
 
 
 def test_a_description_is_read_again_as_a_request_whole_and_in_short(snapshot: Snapshot) -> None:

@@ -64,12 +64,6 @@ def test_cells_of_two_grids_are_the_same_runs():
     assert len(shared) == 4 and Run.objects.count() == 8 and Grid.objects.count() == 2
 
 
-@pytest.mark.parametrize("retrievals", [["n", "n>r", "r"], ["n>r", "n"], ["n"]], ids=str)
-def test_of_a_pocket_model_n_and_r_are_one_cell_called_r(retrievals):
-    grid = create(plan_on(make_snapshot(), retrievals=retrievals, memos=["m"], base="pocket"))
-    assert [cell.run.retrieval for cell in grid.cells.all()] == ["r"]
-
-
 def test_two_names_of_one_snapshot_are_one_cell_each():
     """append(0) and replace(0) are the same dataset."""
     snapshot = make_snapshot()
@@ -163,14 +157,14 @@ def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
     assert counts["append(0)"]["rule"] == 0 and counts["append(0)"]["rrb"] == 3
     assert counts["append(2)"]["rule"] == 2 and "replace(0)" not in counts, "it equals append(0)"
     grid = Grid.objects.get()
-    assert grid.cells.count() == 6
+    assert grid.cells.count() == 10
     runs = {(cell.run.snapshot.per_rule, cell.run.retrieval): cell.run for cell in grid.cells.all()}
-    for retrieval in ("none", "r"):
+    for retrieval in ("none", "n", "r", "n>r"):
         assert runs[0, retrieval].stages == runs[2, retrieval].stages
     assert runs[0, "r+R"].stages[1] != runs[2, "r+R"].stages[1]
     for job in Job.objects.filter(kind="training").order_by("pk"):
         assert jobs.run(job.pk).state == "done"
-    assert TrainedStage.objects.count() == 4 == sum(states.count("train") for states in expected)
+    assert TrainedStage.objects.count() == 6 == sum(states.count("train") for states in expected)
 
 
 def test_snapshot_that_cannot_be_built_ends_the_grid_and_a_retry_builds_it_again(builds):

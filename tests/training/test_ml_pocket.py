@@ -23,7 +23,6 @@ from training.core.estimate import Lengths, size_of  # noqa: E402
 from training.core.recipe import Recipe, Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
-from training.ml import __main__ as command  # noqa: E402
 from training.ml import loop, stage1, stage2  # noqa: E402
 from training.ml.bases.encoders import embed  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
@@ -292,23 +291,6 @@ def test_a_part_whose_rate_is_zero_stays_as_it_is_and_is_in_no_checkpoint(
 # cells that train the same weights
 
 
-@pytest.mark.parametrize("retrieval", ["n", "n>r"])
-def test_without_rules_each_retrieval_mode_trains_the_weights_of_r(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retrieval: str
-) -> None:
-    folder = write_snapshot(tmp_path / "snapshot")
-    for name in (retrieval, "r"):
-        recipe = replace(quick_recipe(format="a", memo="none", stage2=SHORT), retrieval=name)
-        (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
-        options = ["--snapshot", folder, "--run", tmp_path / name, "--recipe", tmp_path / "recipe.yaml"]
-        monkeypatch.setattr("sys.argv", ["training.ml", "stage2", *map(str, options)])
-        assert command.main() == 0
-    one, other = (tmp_path / name / "export" for name in (retrieval, "r"))
-    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
-    specs = [read_json(export / "trace.json") for export in (one, other)]
-    assert {spec["retrieval"] for spec in specs} == {"r"} and len({s["recipe_hash"] for s in specs}) == 1
-
-
 def test_formats_b_and_c_train_the_same_weights(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
     found = {}
@@ -431,8 +413,8 @@ def test_replay_goes_beside_the_samples(tmp_path: Path, monkeypatch: pytest.Monk
     for replay, beside in ((0.0, 0), (0.5, 2)):
         seen.clear()
         stage2.main(replace(recipe, replay=replay), folder, tmp_path / str(replay), silent)
-        assert sorted(len(batch) for batch in seen) == sorted([4 + beside, 1 + beside] * 3)
-        assert sum(not one.counts for batch in seen for one in batch) == 6 * beside
+        assert sorted(len(batch) for batch in seen) == sorted([4 + beside, 4 + beside, 2 + beside] * 3)
+        assert sum(not one.counts for batch in seen for one in batch) == 9 * beside
 
 
 def test_what_is_replayed_is_a_function_of_seed_and_step_and_takes_turns() -> None:

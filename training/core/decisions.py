@@ -3,17 +3,19 @@
 In: a snapshot and a recipe. Out: `Decision`s. A sample's trace becomes a decision: the clauses of its rule that lead to
 its answer, or none for a sample of no rule. Stage 1 are the paper's memorization formats as choices among tools.
 
-A reasoning adds nothing to a pass without rules: a text of which no rule speaks is decided by the tools alone. So `mr`
-trains the weights of `m`, and `n` and `n>r` those of `r`; `c` has the tokens of `b` between two that are the same for
+Where a trace is learned (`r`, `r+R`), so is what it begins with: the request in other words, which asks for the same.
+Stage 1 has no traces, so `mr` trains the weights of `m`; `c` has the tokens of `b` between two that are the same for
 every tool, and trains the weights of `b`.
 """
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.core.tokens import split_name
 from training.core.memorization import Catalog, in_short
-from training.core.recipe import Recipe
+from training.core.recipe import PLAIN, Recipe
 from training.core.records import Snapshot, chosen_samples
 
 
@@ -55,17 +57,25 @@ def memorized(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
 
 def retrieved(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
     """Stage 2: requests to tools, with the samples of rules (`r+R`) to the clause that decides and its tools."""
-    ruled = recipe.with_rules
+    ruled, traced = recipe.with_rules, recipe.retrieval not in PLAIN
     return [
         Decision(
-            sample["query"],
+            text,
             tuple(sample["answer"]),
             snapshot.decisive_clauses(sample) if ruled else (),
             weighs=ruled,
             counts=True,
         )
         for sample in chosen_samples(snapshot, recipe)
+        for text in (sample["query"], *(restated(sample) if traced else ()))
     ]
+
+
+def restated(sample: dict[str, Any]) -> list[str]:
+    """The first sentence of a trace, unless it names what it should lead to: a trace restates the intent, then compares
+    (synthesis/core/queries.py)."""
+    first = re.split(r"(?<=[.;:?!])\s", (sample.get("trace") or "").strip(), maxsplit=1)[0]
+    return [first] if first and not any(name in first for name in sample["answer"]) else []
 
 
 def reread(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:

@@ -132,8 +132,10 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
         if branch == "rule" and not retrieval.endswith("R"):
             continue
         plain = lengths.query[branch] / CHARS_A_TOKEN + answer
-        trace = 0.0 if pocket or retrieval in PLAIN else lengths.trace[branch] / (CHARS_A_TOKEN * IN_TRACES)
-        again = recipe.empty_thinking_share if trace else 0.0
+        traced = retrieval not in PLAIN and lengths.trace[branch] > 0
+        trace = lengths.trace[branch] / (CHARS_A_TOKEN * IN_TRACES) if traced and not pocket else 0.0
+        # pocket reads of every trace the request in other words
+        again = (1.0 if pocket else recipe.empty_thinking_share) * traced
         records += count * (1 + again)
         tokens += count * (min(plain + trace, recipe.max_seq_len) + again * plain)
     return records, tokens + records * recipe.replay * reread

@@ -14,7 +14,7 @@ from trace_site.lib.files import content_hash, sha256_file
 from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
 # of the pocket model and of named bases; raise one when the trainer begins to make other weights of the same recipe
-POCKET_MAKER, NAMED_MAKER = 5, 5
+POCKET_MAKER, NAMED_MAKER = 6, 5
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
 SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(
@@ -63,9 +63,8 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
 
 
 def normal(recipe: Recipe) -> Recipe:
-    """The recipe as it is after a round trip through JSON, its cell by the name that its weights go by: so that what
-    trains the same weights hashes alike."""
-    return from_dict(asdict(recipe)).with_cell(retrieval=trained_as(recipe.retrieval, recipe.base))
+    """The recipe as it is after a round trip through JSON, so that what trains the same weights hashes alike."""
+    return from_dict(asdict(recipe))
 
 
 def shared_part(recipe: Recipe) -> dict[str, Any]:
@@ -80,14 +79,7 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
 
 def passes(recipe: Recipe) -> tuple[str, ...]:
     """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
-    retrieval = trained_as(recipe.retrieval, recipe.base)
-    return {"none": (), "n>r": ("n", "r")}.get(retrieval, (retrieval,))
-
-
-def trained_as(retrieval: str, base: str) -> str:
-    """The retrieval mode that the weights go by. The pocket model learns of rules alone what a reasoning adds, so `n`,
-    `r` and `n>r` are the same weights: see core/decisions.py."""
-    return "r" if base == POCKET and retrieval in ("n", "n>r") else retrieval
+    return {"none": (), "n>r": ("n", "r")}.get(recipe.retrieval, (recipe.retrieval,))
 
 
 def rows(found: list[Step]) -> list[dict[str, Any]]:

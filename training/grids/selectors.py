@@ -37,7 +37,6 @@ class Matrix:
     counts: dict[str, int]
     snapshots: int
     seeds: int
-    merged: bool  # whether r stands for n>r too
     measure: str = ""
 
     @property
@@ -71,7 +70,7 @@ def matrix(grid: Grid) -> Matrix:
     for pk, other in named.values_list("run", "grid"):
         others[pk].append(other)
     scores = scores_of(run.model.pk for run in runs if hasattr(run, "model"))
-    retrievals = [value for value in Run.Retrieval.values if any(run.trained_as == value for run in runs)]
+    retrievals = [value for value in Run.Retrieval.values if any(run.retrieval == value for run in runs)]
     memos = Run.Memo.values
     runs.sort(key=lambda run: (run.snapshot_id, run.seed, run.base, run.format, memos.index(run.memo)))
     rows: dict[tuple[Any, ...], MatrixRow] = {}
@@ -84,7 +83,7 @@ def matrix(grid: Grid) -> Matrix:
             for stage, facts in run.summary.items()
             if stage in STAGES and isinstance(facts, dict) and "reused_from_run" in facts
         ]
-        row.squares[retrievals.index(run.trained_as)].append(
+        row.squares[retrievals.index(run.retrieval)].append(
             Square(run, score, reused, others.get(run.pk, []))
         )
     states = ("trained" if hasattr(run, "model") else run.job.state if run.job else "none" for run in runs)
@@ -94,6 +93,5 @@ def matrix(grid: Grid) -> Matrix:
         dict(Counter(states)),
         snapshots=len({run.snapshot_id for run in runs}),
         seeds=len({run.seed for run in runs}),
-        merged=not set(grid.plan["retrievals"]) <= set(retrievals),
         measure=next(iter(scores.values())).label if scores else "",
     )

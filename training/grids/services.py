@@ -1,7 +1,6 @@
 """Grids: from a declared plan to snapshots, runs and cells; equal cells are shared by all grids that name them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -41,9 +40,8 @@ def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
 
 
 def cells_of(plan: GridPlan) -> list[Cell]:
-    """The plan's cells, one for each set of weights."""
-    named = (replace(one, retrieval=stages.trained_as(one.retrieval, plan.base)) for one in plan.cells())
-    return list(dict.fromkeys(named))
+    """The plan's cells, each once."""
+    return list(dict.fromkeys(plan.cells()))
 
 
 def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = None) -> list[PlannedCell]:

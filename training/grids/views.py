@@ -116,8 +116,7 @@ def grid_preview(request: HttpRequest) -> HttpResponse:
         except TraceError as error:
             context = {"error": error}
         else:
-            merged = set(plan.retrievals) - {one.cell.retrieval for one in planned}
-            context = {"planned": planned, "builds": plan.builds(), "seconds": seconds, "merged": merged}
+            context = {"planned": planned, "builds": plan.builds(), "seconds": seconds}
             context |= totals(planned)
     return render(request, "training/_grid_preview.html", context)
 

@@ -24,7 +24,6 @@ from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice, tell
 from training.core import recipe as recipes
 from training.core.recipe import CELL, Recipe
-from training.core.stages import trained_as
 from training.models import Retraining, RetrainPolicy, Run
 from training.retraining.selectors import KIND, Standing, newest_decision, standing
 from training.runs.services import run_create
@@ -64,7 +63,6 @@ def policy_save(
     if row.quiet_minutes > LONGEST_QUIET:
         raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
     policy_recipe(row)
-    row.retrieval = trained_as(row.retrieval, row.base)
     row.changed_by = actor
     row.save()
     action = "retraining.policy_changed" if policy else "retraining.policy_created"

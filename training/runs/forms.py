@@ -163,7 +163,8 @@ def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
         told = paper[name] if field.source == "paper" else ""
         row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)
         groups[field.group].rows.append(row)
-    del groups["plain" if base == POCKET else "pocket"]  # pocket has one pass of Stage 2
+    if base != POCKET:
+        del groups["pocket"]
     return list(groups.values())
 
 

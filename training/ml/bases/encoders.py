@@ -43,8 +43,6 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
             use_safetensors=True,
             trust_remote_code=False,
             add_pooling_layer=False,
-            hidden_dropout_prob=0.0,  # samples are few and steps fewer
-            attention_probs_dropout_prob=0.0,
         )
         words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
