@@ -52,9 +52,9 @@ class Engine:
 
     def holding(self, tools: Sequence[Item], clauses: Sequence[Item]) -> "Engine":
         """An engine that answers with tools newer than the model too, and by the clauses that are in force."""
-        export = self.export
-        is_written = isinstance(export, Export)
-        return Engine(overlaid(export, clauses) if is_written else export.holding(tools, clauses))
+        if isinstance(self.export, Export):
+            return Engine(overlaid(self.export, clauses))
+        return Engine(self.export.holding(tools, clauses))
 
     def new_batch(self) -> Batch:
         return Writing(self.export) if isinstance(self.export, Export) else Deciding(self.export)

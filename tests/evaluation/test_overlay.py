@@ -16,6 +16,7 @@ from evaluation.ml import deciding, overlay  # noqa: E402
 from evaluation.ml.engine import Engine, open_engine  # noqa: E402
 from evaluation.ml.overlay import Unlearned  # noqa: E402
 from tests.evaluation.test_deciding import FRESH, items  # noqa: E402
+from tests.evaluation.test_remote import served  # noqa: E402
 from tests.evaluation.tiny_export import CLAUSES, clause, write_export  # noqa: E402
 from tests.training.small_encoder import small_encoder  # noqa: E402
 from training.core.recipe import Pocket as Settings  # noqa: E402
@@ -112,6 +113,21 @@ def test_an_export_that_does_not_tell_what_it_learned_answers_as_before(tmp_path
     engine = open_engine(write_export(tmp_path / "export", "a"), threads=1)
     row = ask(engine.holding([], IN_FORCE), TEXT, "trace")
     assert row == ask(engine, TEXT, "trace") and "wrote" not in row and "clause" not in row
+
+
+def test_a_model_behind_a_server_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_export(tmp_path / "export", "c", clauses=CLAUSES)
+    server, ours = served(folder), open_engine(folder, threads=1).holding([], IN_FORCE)
+    monkeypatch.setenv("TRACE_BACKEND_URL", server.url.removesuffix("/v1"))
+    theirs = open_engine(folder, threads=1).holding([], IN_FORCE)
+    assert not isinstance(theirs, Engine)
+    for query in (TEXT, CLAUSES[0]["text"]):
+        for decode in ("fast", "trace"):
+            rows = [ask(one, query, decode) for one in (ours, theirs)]
+            for name in ("tools", "trace", "clause", "wrote", "follows_trace"):
+                assert rows[0].get(name) == rows[1].get(name)
+            assert ("clause" in rows[0]) == (query == TEXT)
+    server.close()
 
 
 def test_the_papers_decodes_are_the_models_own(engine: Engine, held: Engine) -> None:
