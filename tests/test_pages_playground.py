@@ -101,6 +101,22 @@ def test_an_answer_says_what_was_not_read_and_that_its_reasoning_ends_elsewhere(
     assert "This request is longer than the model reads" in text
 
 
+def test_what_a_language_model_wrote_is_folded_behind_the_trace_that_is_written_out(
+    client_as, rule, engine, monkeypatch
+):
+    raw = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "follows_trace": True, "trace_tools": ["Pay/GetSlip"]}
+    raw |= {"trace": 'SLIP_YEAR decides: "new slips". So it is Pay/GetSlip.', "wrote": "Well, <b> SLIP_YEAR."}
+    monkeypatch.setattr(retriever, "ask", lambda engine, path, request, patience=0, departure=None: raw)
+    text = (
+        client_as("expert")
+        .get(ASK, {"q": "my slip", "model": make_model().pk, "mode": "trace"})
+        .content.decode()
+    )
+    above, _, behind = text.partition("<summary>What the model wrote</summary>")
+    assert "Trace, written out</h3>" in above and "decides:" in above
+    assert "Well, &lt;b&gt; SLIP_YEAR." in behind.partition("</details>")[0]
+
+
 def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):
     def refuse(**_):
         raise TraceError("the model is loading.", code="unavailable", hint="Try again in a moment.")

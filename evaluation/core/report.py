@@ -84,7 +84,9 @@ class Answer:
 
     @cached_property
     def cited(self) -> list[str]:
-        return cited_codes(str(self.row.get("trace", "")), self.codes)
+        """In the own words of a model that writes, unless a clause beside it decided."""
+        wrote = None if "clause" in self.row else self.row.get("wrote")
+        return cited_codes(str(wrote or self.row.get("trace", "")), self.codes)
 
     @cached_property
     def scores(self) -> dict[str, float]:

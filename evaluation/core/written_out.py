@@ -1,17 +1,19 @@
-"""A decision of the pocket model in words: what its trace says to people.
+"""A decision of a model in words: what its trace says to people.
 
 In: what was decided. Out: a few sentences. The model chose every tool and clause in them; no word of them was written
-by it. A clause is quoted as it stands in the rule.
+by it. A clause is quoted as it stands in the rule. What a language model decided is read off what it wrote.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.core.metrics import cited_codes
 from evaluation.core.withholding import Granted, is_withheld
+from rules.core.text_clauses import LEADING
 
 Tool = Mapping[str, Any]  # {"name", "deprecated", "permissions"}
-Clause = Mapping[str, Any]  # {"token", "rule", "text", "trained"}
+Clause = Mapping[str, Any]  # {"token", "rule", "domain", "set", "tools", "text", "stance", "trained"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,46 @@ class LookAlike:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`clause`: what speaks to the request; None: no rule does. `second`: a clause of another rule that speaks at once.
-    `weighed`: the nearest first."""
+    `weighed`: the nearest first. `named`: the rules that a language model named and none of which leads to its answer;
+    None: of a model that writes nothing."""
 
     clause: Clause | None
     listed: Sequence[str]
     weighed: Sequence[LookAlike] = ()
     second: Clause | None = None
+    named: Sequence[str] | None = None
+
+
+def concluded(
+    wrote: str, tools: Mapping[str, Tool], listed: Sequence[str], clauses: Sequence[Clause]
+) -> Decision:
+    """What a language model decided: the clause of a rule that its text names which leads to its first tool; of several
+    the one whose words it repeats most. `tools`: those in its text, in reading order."""
+    codes = cited_codes(wrote, (one["rule"] for one in clauses))
+    leading = [one for one in clauses if one["rule"] in codes and listed[0] in one["tools"]]
+    leading = [one for one in leading if one["stance"] in LEADING]
+    if not leading:
+        return Decision(None, listed, named=codes)
+    words = set(wrote.lower().split())
+    speaks = max(leading, key=lambda one: len(words.intersection(one["text"].lower().split())))
+    rule = [one for one in clauses if (one["domain"], one["rule"]) == (speaks["domain"], speaks["rule"])]
+    weighed = [
+        LookAlike(
+            tool, next((one for one in rule if name in one["tools"] and one is not speaks), None), False
+        )
+        for name, tool in tools.items()
+        if name in speaks["set"] and name not in listed
+    ]
+    return Decision(speaks, listed, weighed)
 
 
 def written_out(found: Decision, granted: Granted = None) -> str:
     """`granted`: the permissions of the request."""
-    if found.clause is None:
+    if found.clause is None and found.named is not None:
+        rules = f"{_in_a_row(found.named)}, no clause of which leads there" if found.named else "no rule"
+        opening = f"The model names {rules}."
+        otherwise = ""
+    elif found.clause is None:
         opening = "No clause speaks clearly enough; the nearest tool is taken."
         otherwise = "it lies no nearer to the request"
     else:

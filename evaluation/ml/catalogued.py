@@ -1,17 +1,33 @@
 """What every export knows of its tools, whatever its kind."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evaluation.core.written_out import Decision
 from trace_site.lib.errors import TraceError
 
 Flags = npt.NDArray[np.bool_]  # of every tool
+
+
+class Spoken(NamedTuple):
+    """A clause that the model has not learned decides. `told`: what its answer says of the clauses."""
+
+    decision: Decision
+    told: dict[str, Any]
+
+
+Overlay = Callable[[dict[str, Any], str], Spoken | None]  # of a request and the model's first tool
+
+
+def silent(item: dict[str, Any], first: str) -> None:
+    """Nothing is in force beside the model."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,6 +36,7 @@ class Catalogued:
     digest: str  # sha256 of manifest.json, which holds the sha256 of every file
     spec: dict[str, Any]
     names: list[str]  # of its tools, in the order of spec["tools"]
+    overlay: Overlay = silent
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -131,13 +131,13 @@ class PocketExport(Catalogued):
         model.clauses = grown(model.clauses, next(rows))
         if fresh:
             texts = [embedding_text(tool["name"], tool["description"]) for tool in fresh]
-            model.tokens[first:] = self._read(texts).to(model.tokens)
+            model.tokens[first:] = self.embedded(texts).to(model.tokens)
         if untrained := [one for one in export.clauses if not one["trained"]]:
             made = clause_rows(model, self.reader, EXACT, untrained, every, export.board)
             model.clauses[[one["row"] for one in untrained]] = made
         return export
 
-    def _read(self, texts: Sequence[str]) -> Tensor:
+    def embedded(self, texts: Sequence[str]) -> Tensor:
         unknown = [text for text in texts if text not in self.texts]
         self.texts.update(zip(unknown, embed(self.model, self.reader, EXACT, unknown), strict=True))
         return torch.stack([self.texts[text] for text in texts])
@@ -181,6 +181,7 @@ class Found(NamedTuple):
     reading: Tensor  # [width]
     hidden: Tensor  # [tools]: must not be named
     cosines: Tensor  # [tools], of those that may
+    clauses: Tensor  # [clauses]: as near as each counts, in cosines
     best: Tensor  # [tools]: log-probability of the likeliest decision that leads to each
     joint: Joint  # of one row each
 
@@ -217,10 +218,11 @@ def read(export: PocketExport, asked: Sequence[Asked]) -> list[Found]:
     joint = model.joint(logits, board, export.settings)
     best = best_of(joint, board).masked_fill(hidden, NEVER)
     lengths = model.length(reading).argmax(dim=1) + 1
-    parts = (reading, hidden, logits.tools / model.scale.exp(), best, *joint)
+    near = [part / model.scale.exp() for part in logits]
+    parts = (reading, hidden, *near, best, *joint)
     return [
-        Found(length, reading, hidden, cosines, best, Joint(free, ruled, shares))
-        for length, reading, hidden, cosines, best, free, ruled, shares in zip(
+        Found(length, reading, hidden, cosines, clauses, best, Joint(free, ruled, shares))
+        for length, reading, hidden, cosines, clauses, best, free, ruled, shares in zip(
             lengths.tolist(), *(part.cpu() for part in parts), strict=True
         )
     ]
@@ -243,13 +245,7 @@ def answered(export: PocketExport, one: Asked, found: Found) -> Item:
     features = {} if is_newer else features_of(found, order)
     fast = fast_row(export, one.item, one.k, Top(order, True), Top(granted, True), features)
     decision = decided(export, found, order)
-    told = {
-        "clause": decision.clause and decision.clause["token"],
-        "clauses": [
-            {"token": clause["token"], "share": round(share, 4), "trained": clause["trained"]}
-            for share, clause in likeliest_clauses(export, found)
-        ],
-    }
+    told = told_of(decision, likeliest_clauses(export, found))
     fast |= told
     if one.decode not in (TRACE, TRACE_FREE, BOTH):
         return fast
@@ -260,6 +256,16 @@ def answered(export: PocketExport, one: Asked, found: Found) -> Item:
             one.on_event("fast", fast)
         one.on_event("text", trace["trace"])
     return trace if one.decode != BOTH else {"id": one.item["id"], "fast": fast, "trace": trace}
+
+
+def told_of(decision: Decision, likeliest: Sequence[tuple[float, Item]]) -> Item:
+    return {
+        "clause": decision.clause and decision.clause["token"],
+        "clauses": [
+            {"token": clause["token"], "share": round(share, 4), "trained": clause["trained"]}
+            for share, clause in likeliest
+        ],
+    }
 
 
 def ranking(best: Tensor, most: int) -> Ranking:

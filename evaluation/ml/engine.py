@@ -32,6 +32,7 @@ from evaluation.ml.asked import (
 from evaluation.ml.deciding import Deciding, PocketExport, load_pocket, untrained_pocket
 from evaluation.ml.export import Export, load
 from evaluation.ml.manifest import verify
+from evaluation.ml.overlay import overlaid
 from evaluation.ml.writing import Writing
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
@@ -51,6 +52,8 @@ class Engine:
 
     def holding(self, tools: Sequence[Item], clauses: Sequence[Item]) -> "Engine":
         """An engine that answers with tools newer than the model too, and by the clauses that are in force."""
+        if isinstance(self.export, Export):
+            return Engine(overlaid(self.export, clauses))
         return Engine(self.export.holding(tools, clauses))
 
     def new_batch(self) -> Batch:

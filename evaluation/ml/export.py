@@ -4,7 +4,6 @@ In: the folder training wrote (weights, tokenizer, trace.json, manifest.json). O
 a trie, and the digest every answer names. A folder that differs from its manifest is refused.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,10 +59,6 @@ class Export(Catalogued):
         """What of a request the model does not read. Which words it cannot read nobody knows."""
         query, permissions = str(item["query"]), list(item.get("permissions") or ())
         return {"cut_request": self.chat.is_cut(query, permissions), "unread": None}
-
-    def holding(self, tools: Sequence[Any], clauses: Sequence[Any]) -> "Export":
-        """Itself: it has no encoder that could read them."""
-        return self
 
     @property
     def longest(self) -> int:
@@ -121,6 +116,8 @@ def load(folder: Path, threads: int = 2, weights: bool = True) -> Export:
     spec = read_json(folder / "trace.json")
     spec["tools"] = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
     names = [tool["name"] for tool in spec["tools"]]
+    for one in spec.get("clauses", ()):
+        one["trained"] = True
     return Export(
         folder=folder,
         digest=digest,

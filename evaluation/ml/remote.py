@@ -33,6 +33,7 @@ from evaluation.ml.asked import BEAM, BOTH, FAST, LETTERS, TRACE, TRACE_FREE, It
 from evaluation.ml.contexts import Numbers
 from evaluation.ml.contexts import Scores as OwnScores
 from evaluation.ml.export import Export, load
+from evaluation.ml.overlay import overlaid
 from evaluation.ml.rows import Told, fast_row, lettered, list_features, listed_row, parsed_row
 from evaluation.ml.search import Ranking, Search, Top, most_of
 from evaluation.ml.trie import Mask, Node, build
@@ -292,8 +293,8 @@ class Engine:
     backend: dict[str, str]  # {"engine", "version", "host"}
 
     def holding(self, tools: Sequence[Item], clauses: Sequence[Item]) -> "Engine":
-        """The server holds the rows, so nothing can be added to them."""
-        return self
+        """The server holds the rows, so no tool can be added to them; clauses are in force beside it."""
+        return replace(self, export=overlaid(self.export, clauses))
 
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
@@ -383,7 +384,7 @@ class Engine:
         self._drive(writing, line, context)
         result.calls = line.calls
         features = {**ranking_features(top.ranking), **list_features(result, top.ranking)}
-        return listed_row(export, item, result, banned) | {"features": features}
+        return {"features": features} | listed_row(export, item, result, banned)
 
     def _trace_free(self, item: Item, prompt: tuple[int, ...]) -> Item:
         export, chat, result = self.export, self.export.chat, Written()

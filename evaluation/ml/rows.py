@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import Any
 
 from evaluation.core.confidence import FLOOR, Features
 from evaluation.core.metrics import NO_TRACE, trace_fields
+from evaluation.core.withholding import Granted
+from evaluation.core.written_out import concluded, written_out
 from evaluation.ml.asked import Item
 from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.export import Export
@@ -40,14 +42,16 @@ def fast_row(
     best, kept = [export.names[tool] for tool, _ in whole.ranking[:k]], set(row["tools"])
     withheld = [] if granted is None else [name for name in best if name not in kept]
     first = bool(withheld) and withheld[0] == best[0]
-    return row | {"exact": top.exact, "features": features, "withheld": withheld, "withheld_first": first}
+    row |= {"exact": top.exact, "features": features, "withheld": withheld, "withheld_first": first}
+    return ruled(export, item, row, best[:1])
 
 
 def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
     """Tools the request may not use leave the answer after decoding, whatever the trace says."""
     names = export.names
     kept = [at for at, tool in enumerate(result.tools) if tool not in banned.tools]
-    return text_row(export, item, result, [names[tool] for tool in result.tools]) | {
+    listed = [names[tool] for tool in result.tools]
+    row = text_row(export, item, result, listed) | {
         "tools": [names[result.tools[at]] for at in kept],
         "scores": [round(result.scores[at], 6) for at in kept],
         "ranked": [names[tool] for tool, _ in result.ranked],
@@ -57,6 +61,7 @@ def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Ite
         "withheld": [names[tool] for tool in result.tools if tool in banned.tools],
         "withheld_first": bool(result.tools) and result.tools[0] in banned.tools,
     }
+    return ruled(export, item, row, listed[:1])
 
 
 def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
@@ -77,7 +82,7 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
     """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
     raw = export.text([*result.thinking, *result.answer])
     thinking = export.text(result.thinking).replace(export.spec["thinking"]["close"], "")
-    trace = export.index.to_names(thinking).strip()
+    trace, named = export.index.to_names(thinking).strip(), export.index.named(thinking)
     return {
         "id": item["id"],
         "trace": trace,
@@ -85,8 +90,49 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
         "tokens": result.tokens,
         "calls": result.calls,
         "cut": result.cut,
-        **(trace_fields(export.index.named(thinking), listed) if trace else NO_TRACE),
+        **(trace_fields(named, listed) if trace else NO_TRACE),
+        **_in_words(export, item, trace, named, listed),
     }
+
+
+def _in_words(export: Export, item: Item, wrote: str, named: Sequence[str], listed: Sequence[str]) -> Item:
+    """What the model wrote, and above it what it decided by that; nothing where its export tells no clauses."""
+    if "clauses" not in export.spec or not wrote or not listed:
+        return {}
+    tools = {name: export.spec["tools"][export.numbers[name]] for name in named}
+    found = concluded(wrote, tools, listed, export.spec["clauses"])
+    return {"trace": written_out(found, granted_to(item)), "wrote": wrote}
+
+
+def ruled(export: Catalogued, item: Item, row: Item, first: Sequence[str]) -> Item:
+    """The answer with the clauses that the model has not learned. `first`: the model's own tool, if any, also one that
+    the request may not use. How sure the model was of it says nothing of another."""
+    spoken = export.overlay(item, first[0]) if first else None
+    if spoken is None:
+        return row
+    (tool,), is_list = spoken.decision.listed, "ranked" in row
+    scores = dict(zip(row["tools"], row["scores"], strict=True))
+    # a list was to hold as many tools: the clause's takes the place of the model's first
+    gone = {tool, first[0]} if is_list and tool not in scores else {tool}
+    tools = [tool, *(name for name in row["tools"] if name not in gone)][: max(1, len(scores))]
+    changed = {"tools": tools, "scores": [scores.get(name) for name in tools], "withheld_first": False}
+    if tool != first[0]:
+        changed["features"] = {}
+    if is_list:
+        weighed = [one for one in spoken.decision.weighed if one.tool["name"] not in tools]
+        decision = replace(spoken.decision, listed=tools, weighed=weighed)
+        changed |= {
+            "ranked": [tool, *(name for name in row["ranked"] if name != tool)][: max(1, len(row["ranked"]))],
+            "trace": written_out(decision, granted_to(item)),
+            "follows_trace": True,
+            "trace_tools": tools,
+        }
+    return row | spoken.told | changed
+
+
+def granted_to(item: Item) -> Granted:
+    permissions = item.get("permissions")
+    return None if permissions is None else frozenset(permissions)
 
 
 def list_features(result: Written, ranking: Ranking) -> dict[str, float]:

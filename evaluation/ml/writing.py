@@ -192,5 +192,5 @@ class Writing(Batch):
         if one.decode == TRACE_FREE:
             return parsed_row(self.export, one.item, result, banned)
         row, look = listed_row(self.export, one.item, result, banned), self.looks.pop(one)
-        row["features"] = look["features"] | list_features(result, look.pop("ranking"))
+        row = {"features": look["features"] | list_features(result, look.pop("ranking"))} | row
         return row if one.decode == TRACE else {"id": one.item["id"], "fast": look, "trace": row}

@@ -118,6 +118,7 @@ class ShownPrediction:
     trace: str = ""  # one of TRACES
     ends_with: Sequence[str] = ()
     spans: Sequence[Span] = ()
+    wrote: str = ""  # by a language model, where the trace was written out from it
 
     @property
     def later(self) -> list[int]:
@@ -178,6 +179,7 @@ def _list(row: Prediction, of: Evaluation, metric: str, rules: Mapping[str, int]
         trace=trace,
         ends_with=output.get("trace_tools", ()),
         spans=trace_spans(text, names, gold, cited) if text else (),
+        wrote=str(output.get("wrote") or ""),
     )
 
 

@@ -198,6 +198,10 @@ class RetrieveAnswer(serializers.Serializer[Any]):
     written_out = serializers.BooleanField(
         help_text="the trace was written out from what the model decided; false where the model wrote it"
     )
+    wrote = serializers.CharField(
+        allow_blank=True,
+        help_text="what a language model wrote itself, where the trace was written out from it",
+    )
     clauses = SpokenClause(many=True, help_text="the likeliest of the clauses in force, three at most")
     follows_trace = serializers.BooleanField(
         allow_null=True,

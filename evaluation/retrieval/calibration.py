@@ -26,6 +26,7 @@ NOTHING_REFUSED = (
 NO_TOOL_FITS = "No tool fits this request; a tool that is named is only the nearest."
 WITHHELD_FIRST = "The tool that fits this request best needs a permission that this call does not have."
 NEWER_FIRST = "How sure to be of a tool that is newer than the model is not known."
+UNLEARNED_FIRST = "How sure to be of a clause that the model has not learned is not known."
 NO_MODEL = "How sure to be of a plain search is not known."
 UNKNOWN = AnswerVerdict(None, None, None)
 

@@ -25,6 +25,7 @@ from evaluation.retrieval.calibration import (
     NO_MODEL,
     NO_TOOL_FITS,
     UNKNOWN,
+    UNLEARNED_FIRST,
     WITHHELD_FIRST,
     judged,
 )
@@ -163,7 +164,8 @@ class Session:
             "fits": sure.verdict.fits,
             "calibration": sure.calibration,
             "trace": text,
-            "written_out": bool(text) and "clauses" in answer,
+            "written_out": bool(text) and ("clauses" in answer or "wrote" in trace),
+            "wrote": str(trace.get("wrote") or "") if text else "",
             "clauses": self.clauses(answer),
             **said,
             "cited_rules": self.cited(model, trace, text, known),
@@ -205,6 +207,8 @@ class Session:
         newer = [tool["name"] for tool in shown[:1] if tool["newer"]]
         if newer:
             verdict, calibration = UNKNOWN, NEWER_FIRST
+        elif answer.get("clause") and not answer.get("features"):
+            verdict, calibration = UNKNOWN, UNLEARNED_FIRST
         if model is None:
             calibration = NO_MODEL
         notes = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
@@ -282,7 +286,8 @@ class Session:
             for one in found["clauses"]
         ]
         trace_tools = [shown(name) for name in found["trace_tools"]]
-        return {**found, "trace": trace, "trace_tools": trace_tools, "cited_rules": rules, "clauses": clauses}
+        texts = {"trace": trace, "wrote": names.anew().whole(found["wrote"])}
+        return {**found, **texts, "trace_tools": trace_tools, "cited_rules": rules, "clauses": clauses}
 
 
 class Sureness(NamedTuple):
@@ -306,9 +311,9 @@ def retrieve(
     engine: Engine | None = None,
     patience: float = 0.0,
 ) -> Answer:
-    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "written_out", "clauses",
-    "follows_trace", "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes", "seconds",
-    "latency"}.
+    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "written_out", "wrote",
+    "clauses", "follows_trace", "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes",
+    "seconds", "latency"}.
 
     fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
     `ranked`. `permissions`: the targets that are granted, none where it is empty; None: all, for whoever may read the

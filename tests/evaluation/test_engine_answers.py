@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("torch")
 
 from catalog.core.tokens import NameIndex  # noqa: E402
+from evaluation.ml.catalogued import silent  # noqa: E402
 from evaluation.ml.export import Export  # noqa: E402
 from evaluation.ml.rows import listed_row, parsed_row, ranked_row  # noqa: E402
 from evaluation.ml.trie import Mask  # noqa: E402
@@ -19,6 +20,7 @@ class TextExport:
 
     spec = {"thinking": {"open": "<think>\n", "close": "\n</think>\n"}}
     names = NAMES
+    overlay = staticmethod(silent)
 
     def __init__(self, fmt="c", chat=None):
         self.index, self.chat = NameIndex(NAMES, fmt), chat

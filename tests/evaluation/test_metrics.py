@@ -105,6 +105,15 @@ def test_citation_of_answers_that_all_cite_says_nothing_of_the_others():
     assert result["recall_when_not_cited"] == {"mean": None, "n": 0}
 
 
+def test_a_language_model_cites_what_it_wrote_unless_a_clause_beside_it_decided():
+    row = prediction("1", [], "R_ONE decides.") | {"wrote": "R_TWO says so."}
+    told = [
+        report.answers([one], ITEMS[:1], "trace", {"R_ONE", "R_TWO"})[0]
+        for one in (row, row | {"clause": "x"})
+    ]
+    assert [one.cited for one in told] == [["R_TWO"], ["R_ONE"]]
+
+
 def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
     fields = [(True, ["A/x"]), (False, ["B/y"]), (False, []), (None, [])]
     rows = [

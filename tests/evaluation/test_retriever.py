@@ -528,3 +528,27 @@ def test_clauses_name_no_tool_that_is_withheld(engine, champion, rule):
     engine[0].append((200, fast("Leave/Book", clauses=spoken, withheld=["Pay/GetPayslip"])))
     (clause,) = retriever.retrieve(query="my payslip", permissions=[])["clauses"]
     assert (clause["text"], clause["tools"]) == ("For May 2024 use [withheld]", ["[withheld]"])
+
+
+def test_what_a_language_model_wrote_stands_behind_its_decision_and_names_nothing_withheld(
+    engine, champion, rule
+):
+    trace = 'PERIOD decides: "For May 2024 use Pay/GetPayslip". So it is Pay/GetPayslip.'
+    row = fast(
+        "Pay/GetPayslip", trace=trace, wrote="May 2024: PERIOD says Pay/GetPayslip.", follows_trace=True
+    )
+    row |= {"trace_tools": ["Pay/GetPayslip"]}
+    engine[0].extend([(200, row), (200, row)])
+    answer = retriever.retrieve(query="my payslip", mode="trace")
+    assert (answer["written_out"], answer["trace"], answer["wrote"]) == (True, trace, row["wrote"])
+    assert [(one["code"], one["start"]) for one in answer["cited_rules"]] == [("PERIOD", 0)]
+    hidden = retriever.retrieve(query="my payslip", mode="trace", permissions=[])
+    assert hidden["wrote"] == "May 2024: PERIOD says [withheld]."
+
+
+def test_how_sure_to_be_of_a_clause_that_the_model_has_not_learned_is_not_known(engine, champion, rule):
+    spoken = [{"token": "<<hr/PERIOD#1>>", "share": 0.8, "trained": False}]
+    engine[0].append((200, fast("Pay/GetPayslip", clause="<<hr/PERIOD#1>>", clauses=spoken, features={})))
+    answer = retriever.retrieve(query="my payslip")
+    assert answer["confidence"] is answer["fits"] is None
+    assert answer["calibration"] == "How sure to be of a clause that the model has not learned is not known."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation.core.written_out import Decision, LookAlike, tokens_of, written_out
+from evaluation.core.written_out import Decision, LookAlike, concluded, tokens_of, written_out
 
 NAMES = ("Desk/Submit", "Desk/Cancel", "Classic/Post", "Pro/Create", "Pro/List")
 TOOLS = {name: {"name": name, "deprecated": False, "permissions": []} for name in NAMES}
@@ -77,3 +77,43 @@ def test_a_look_alike_that_lies_nearer_is_not_said_to_lie_further():
     ruled, free = (written_out(Decision(clause, ["Desk/Submit"], near)) for clause in (SPEAKS, None))
     assert "Not Pro/Create: the rule leads elsewhere." in ruled
     assert "Not Pro/Create: it lies no nearer to the request." in free
+
+
+# what a language model wrote, read as a decision
+
+
+def said(number, tool, text, rule="LEAVE", stance="use"):
+    about = {"rule": rule, "domain": "hr", "set": NAMES[:4], "stance": stance, "trained": True}
+    return about | {"token": f"<<{rule}#{number}>>", "tools": [tool], "text": text}
+
+
+LEARNED = [
+    said(1, "Desk/Submit", "Planned time off goes through Desk/Submit."),
+    said(2, "Desk/Submit", "so do hours of sick leave: Desk/Submit."),
+    said(3, "Pro/Create", "hours that were worked go to Pro/Create;"),
+    said(4, "Desk/Cancel", "never Desk/Cancel for hours.", stance="not"),
+    said(1, "Desk/Submit", "Desk/Submit is the desk.", rule="DESK"),
+]
+
+
+def read(wrote, *listed):
+    tools = {name: tool for name, tool in TOOLS.items() if name in wrote}
+    return written_out(concluded(wrote, tools, list(listed), LEARNED))
+
+
+def test_the_clause_of_the_named_rule_that_leads_to_the_answer_is_quoted():
+    wrote = "Pro/Create and Pro/List came up. LEAVE decides: sick leave of some hours, so it is Desk/Submit."
+    assert read(wrote, "Desk/Submit") == (
+        'LEAVE decides: "so do hours of sick leave: Desk/Submit". '
+        'Not Pro/Create: the rule says "hours that were worked go to Pro/Create". So it is Desk/Submit.'
+    )
+
+
+def test_a_text_that_names_no_rule_is_told_as_no_rule():
+    assert read("It is Pro/List.", "Pro/List") == "The model names no rule. So it is Pro/List."
+
+
+def test_a_named_rule_that_does_not_lead_to_the_answer_is_not_said_to_decide():
+    for listed in ("Pro/List", "Desk/Cancel"):
+        told = read(f"By LEAVE and DESK it is {listed}.", listed)
+        assert told == f"The model names LEAVE and DESK, no clause of which leads there. So it is {listed}."

@@ -66,9 +66,15 @@ def tokenizer_of(strings: Sequence[str]) -> Any:
 
 
 def write_export(
-    folder: Path, fmt: str, *, reasoning: bool = True, seed: int = 0, scale: float = 1.0
+    folder: Path,
+    fmt: str,
+    *,
+    reasoning: bool = True,
+    seed: int = 0,
+    scale: float = 1.0,
+    clauses: Sequence[dict[str, Any]] | None = None,
 ) -> Path:
-    """A language model."""
+    """A language model. `clauses`: those that it says it has learned."""
     strings = list(dict.fromkeys(unit for name in NAMES for unit in tool_units(name, fmt)))
     tokenizer = tokenizer_of(strings)
     torch.manual_seed(seed)
@@ -103,7 +109,7 @@ def write_export(
         "max_prompt_tokens": 128,
         "max_new_tokens": 64,
     }
-    return sealed(folder, spec)
+    return sealed(folder, spec if clauses is None else {**spec, "clauses": list(clauses)})
 
 
 def clause(

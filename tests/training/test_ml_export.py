@@ -94,6 +94,21 @@ def test_a_base_with_a_head_of_its_own_stays_untied(tmp_path: Path, embeddings: 
     assert done["round_trip"]["max_logit_difference"] < 1e-4
 
 
+@pytest.mark.parametrize("retrieval", ["r", "r+R"])
+def test_a_language_model_tells_the_clauses_of_the_rules_that_its_samples_were_about(
+    tmp_path: Path, retrieval: str
+) -> None:
+    base = write_untied(tmp_path / "base")
+    unused = {**RULE, "code": "UNUSED", "statements": [{**RULE["statements"][0], "token": "<<hr/UNUSED#1>>"}]}
+    snapshot = write_snapshot(tmp_path / "snapshot", rules=[RULE, unused])
+    recipe = named(base, "a", "new_rows").with_cell(memo="none", retrieval=retrieval)
+    stage2.main(recipe, snapshot, tmp_path / "run", silent)
+    spec = read_json(tmp_path / "run" / "export" / "trace.json")
+    learned = [one["token"] for one in RULE["statements"]] if retrieval == "r+R" else []
+    assert [one["token"] for one in spec["clauses"]] == learned
+    assert all(tool["description"] for tool in spec["tools"])
+
+
 def test_a_base_that_names_code_of_its_own_is_trained_and_served_without(tmp_path: Path) -> None:
     base, snapshot = write_untied(tmp_path / "base"), write_snapshot(tmp_path / "snapshot")
     for name, code in (("config.json", "a.B"), ("tokenizer_config.json", ["a.B", None])):

@@ -1,15 +1,17 @@
 """Aliases are an append-only history; a model is found by id or by alias and verified before use."""
 
 import threading
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from tests.factories import crown, make_model, make_rule, make_tool
+from tests.factories import crown, make_model, make_rule, make_run, make_tool
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove
+from training.registry import registry
 from training.registry.registry import (
     current_aliases,
     export_dir,
@@ -203,3 +205,22 @@ def test_verified_folder_is_read_once_while_nobody_touches_it(settings, tmp_path
     export_dir(model)
     monkeypatch.setattr(store, "sha256_file", lambda path: pytest.fail("read again"))
     assert export_dir(model).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("base", "moved"), [("pocket", ("<<NEW#1>>", "<<OLD#1>>")), ("smollm", ("<<NEW#1>>",))]
+)
+def test_a_model_is_measured_by_the_clauses_in_force_and_a_language_model_keeps_what_it_learned(
+    monkeypatch, base, moved
+):
+    model = make_model(run=make_run(base=base))
+    taught = frozenset({"<<OLD#1>>", "<<RULE#1>>"})  # OLD was withdrawn
+    force = [{"token": f"<<{code}#1>>", "waits": code == "LATER"} for code in ("RULE", "NEW", "LATER")]
+    monkeypatch.setattr(registry, "export_dir", lambda one: Path())
+    monkeypatch.setattr(registry, "tools_of", lambda *_: frozenset())
+    monkeypatch.setattr(registry, "held_clauses", lambda: force)
+    monkeypatch.setattr(registry, "clauses_of", lambda *_: taught)
+    served = registry.Served.now(model)
+    assert (served.clauses, served.moved) == (tuple(force), moved)
+    monkeypatch.setattr(registry, "clauses_of", lambda *_: frozenset())
+    assert registry.Served.now(model).clauses == (), "a control, or an export that does not tell"

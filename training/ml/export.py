@@ -34,7 +34,7 @@ from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_mac
 from training.ml.bases.pocket import Board, Pocket, together
 from training.ml.bases.pocket import load as load_pocket
 from training.ml.bases.pocket import save as save_pocket
-from training.ml.deciding import PocketTrainee, tool_facts
+from training.ml.deciding import PocketTrainee, spec_of, tool_facts
 from training.ml.language import LanguageTrainee
 from training.ml.rows import merge_rows
 from training.ml.trainee import Trainee
@@ -239,14 +239,23 @@ class _LanguageFiles:
         cast(self.model, dtype)
 
     def spec(self) -> dict[str, Any]:
-        chat, fmt = self.trainee.chat, self.recipe.format
+        """With what it has learned of rules, clause by clause: of those that samples were about."""
+        chat, fmt, own = self.trainee.chat, self.recipe.format, self.snapshot
+        tools = tool_facts(own, lambda name: chat.unit_ids(tool_units(name, fmt)))
+        taught = {(one["domain"], one["rule"]) for one in own.samples if one["branch"] == "rule"}
         return {
             "reasoning": self.recipe.reasoning,
             "thinking": {"open": chat.markers.open, "close": chat.markers.close},
             "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
-            "tools": tool_facts(self.snapshot, lambda name: chat.unit_ids(tool_units(name, fmt))),
+            "tools": [
+                fact | {"description": tool["description"]}
+                for fact, tool in zip(tools, own.tools, strict=True)
+            ],
+            "clauses": [
+                one for one in spec_of(own, self.recipe)["clauses"] if (one["domain"], one["rule"]) in taught
+            ],
         }
 
     def write(self, folder: Path) -> dict[str, Any]:

@@ -352,7 +352,7 @@ def held_clauses() -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=16)
 def clauses_of(folder: Path, digest: str) -> frozenset[str]:
-    """Tokens of the clauses that an export was taught; none of a language model's, which writes."""
+    """Tokens of the clauses that an export was taught; none of a language model's of before exports said so."""
     return frozenset(one["token"] for one in read_json(folder / "trace.json").get("clauses", ()))
 
 
@@ -382,8 +382,10 @@ class Served:
         folder = export_dir(model)
         known, taught = tools_of(folder, model.store_digest), clauses_of(folder, model.store_digest)
         newer = held_tools(newer_than(known)) if holds_newer(model) else []
-        clauses = held_clauses() if holds_newer(model) and taught else []
-        moved = taught ^ {one["token"] for one in clauses if one["token"] in taught or not one["waits"]}
+        clauses = held_clauses() if taught else []
+        now = {one["token"] for one in clauses if one["token"] in taught or not one["waits"]}
+        # what a language model has learned it keeps, in force or not
+        moved = taught ^ now if holds_newer(model) else now - taught
         return cls(tuple(sorted(retired_names() & known)), tuple(newer), tuple(clauses), tuple(sorted(moved)))
 
 
