@@ -92,7 +92,7 @@ class Pocket(Checked):
         "[ours] Encoder: the sentence encoder that reads requests, by name or folder",
     )
     bar: float = option(
-        1.9,
+        2.1,
         within(-20, 20),
         "[ours] Bar for rules: log-odds of the clauses of rules over the nearest tools from which on one decides",
     )
