@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
@@ -173,7 +173,7 @@ def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     rows = []
     for domain in sorted(found, key=lambda name: (name != ALL, name)):
         groups = {ALL: found[domain] | {"metrics": found[domain]}} if is_probe else found[domain]
-        for group in (ALL, *GROUPS):
+        for group in (ALL, *LINES):
             if group not in groups:
                 continue
             figures, metrics = groups[group], groups[group].get("metrics", {})

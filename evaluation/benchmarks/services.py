@@ -252,6 +252,13 @@ class Unit:
     served: Served = Served()
 
     @property
+    def clauses(self) -> dict[str, int] | None:
+        """With how many clauses it answers; None: a probe and the baseline have nothing to do with them."""
+        if self.model is None or self.decode == Decode.LETTERS:
+            return None
+        return self.served.counted(self.model)
+
+    @property
     def key(self) -> str:
         """Unchanged model, benchmark and decoding: nothing is computed again."""
         if self.model:

@@ -155,6 +155,7 @@ def write_url(domain: str, tools: Iterable[int], suggestion: int | None = None) 
 SIDE_WORDS = {"model": "the {}", "embedding": "plain embedding search"}
 GROUP_WORDS = {
     "covered": "where a rule tells look-alikes apart",
+    "exceptions": "whose rule leads to another tool than its target",
     "uncovered": "where no rule tells look-alikes apart",
     "outside": "outside every cluster of look-alikes",
 }
@@ -162,6 +163,7 @@ AT_WORDS = {
     "uncovered": "with a look-alike that no rule tells apart",
     "covered": "with a look-alike that a rule tells apart",
     "elsewhere": "with a tool that is no look-alike",
+    "unspoken": "although a rule decides: its clause was not chosen",
 }
 
 

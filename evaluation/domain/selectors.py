@@ -42,6 +42,7 @@ THIS_WEEK = 5  # gaps that the page shows
 LABELS = {
     ALL: "all requests",
     "covered": "a rule tells the look-alikes apart",
+    "exceptions": "exceptions of rules",
     "uncovered": "no rule tells the look-alikes apart",
     "outside": "outside every cluster",
 }

@@ -386,6 +386,16 @@ class Served:
         moved = taught ^ {one["token"] for one in clauses if one["token"] in taught or not one["waits"]}
         return cls(tuple(sorted(retired_names() & known)), tuple(newer), tuple(clauses), tuple(sorted(moved)))
 
+    def counted(self, model: Model) -> dict[str, int]:
+        """{clauses, rules, untrained}: how many may decide, of how many rules, how many of them it was not taught."""
+        taught = clauses_of(export_dir(model), model.store_digest)
+        held = [one for one in self.clauses if one["token"] in taught or not one["waits"]]
+        return {
+            "clauses": len(held),
+            "rules": len({one["domain"] + one["rule"] for one in held}),
+            "untrained": sum(one["token"] not in taught for one in held),
+        }
+
 
 def lost_tools(model: Model, champion: Model) -> list[str]:
     """Active tools that the champion answers with and the model could not, by name; none where files are gone."""
