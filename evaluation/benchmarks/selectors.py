@@ -61,6 +61,19 @@ def backend_words(of: Evaluation) -> str:
     return f"through {of.backend}" if of.backend else "by our own engine"
 
 
+def clause_words(of: Evaluation) -> str:
+    """With which clauses of rules it answered; empty where nobody knows."""
+    if of.model_id is None:
+        return "by descriptions alone, without clauses of rules"
+    if of.clauses is None:
+        return ""
+    if not of.clauses["clauses"]:
+        return "without clauses of rules"
+    rules, untrained = of.clauses["rules"], of.clauses["untrained"]
+    trained = f"{untrained} of them not trained" if untrained else "all of them trained"
+    return f"with {of.clauses['clauses']} clauses of {rules} rule{'' if rules == 1 else 's'}, {trained}"
+
+
 def mixed_backends(shown: Iterable[Evaluation]) -> str:
     """Which models answered how, as a sentence, where figures beside each other have more than one backend."""
     how: dict[str, set[int]] = {}

@@ -33,7 +33,7 @@ from evaluation.models import (
     RetrievalRequest,
     ToolRollup,
 )
-from rules.models import RuleSuggestion
+from rules.models import Rule, RuleSuggestion
 from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
 from trace_site.access import may
@@ -186,13 +186,15 @@ def cluster_rollup(cluster: int) -> ClusterRollup | None:
 
 @dataclass(frozen=True, slots=True)
 class PairConfusion:
-    """`wrong` of the `n` labelled requests that `tool` answers get `chosen` first (None: no tool of the catalog)."""
+    """`wrong` of the `n` labelled requests that `tool` answers get `chosen` first (None: no tool of the catalog);
+    `unspoken` of the wrong ones although a rule decides."""
 
     tool: str
     chosen: str | None
     at: str  # covered, uncovered or elsewhere
     wrong: int
     n: int
+    unspoken: int = 0
 
     @property
     def share(self) -> Rate | None:
@@ -203,14 +205,14 @@ def pair_confusion(found: QuerySet[LabelledOutcome], side: str = MODEL) -> list[
     """Right tool -> chosen tool over these outcomes, the most often first; three queries."""
     columns = (f"{side}_tool", f"{side}_chose", f"{side}_at")
     wrong = found.filter(**{f"{side}_wrong": True}).order_by()
-    counted = list(wrong.values_list(*columns).annotate(many=Count("pk")))
-    ids = {pk for tool, chosen, _, _ in counted for pk in (tool, chosen) if pk}
+    counted = list(wrong.values_list(*columns).annotate(many=Count("pk"), unspoken=Count("unspoken")))
+    ids = {pk for tool, chosen, *_ in counted for pk in (tool, chosen) if pk}
     names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
     n_field = "n" if side == MODEL else "n_embedding"
     asked = dict(ToolRollup.objects.filter(pk__in=ids).values_list("pk", n_field))
     rows = [
-        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0))
-        for tool, chosen, at, many in counted
+        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0), unspoken)
+        for tool, chosen, at, many, unspoken in counted
         if tool in names
     ]
     return sorted(rows, key=lambda row: (-row.wrong, row.tool, row.chosen or ""))
@@ -336,15 +338,18 @@ class ShownOutcome:
     model_wrong: bool | None  # None: not asked
     embedding_wrong: bool | None
     confused: tuple[str, str | None] | None
+    unspoken: tuple[int, str] | None  # id and code of the rule that decides, whose clause was not chosen
 
 
 def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
-    """A part of `outcomes(...)` for a page; at most three queries. Select nothing related before."""
+    """A part of `outcomes(...)` for a page; at most four queries. Select nothing related before."""
     rows = list(found)
     readable = {source for source, route in PAGES.items() if may(reader, route)}
     told = _texts([row for row in rows if row.source in readable])
     tools = {pk for row in rows for pk in (*row.gold, row.model_chose, row.embedding_chose) if pk}
     names = dict(Tool.objects.filter(pk__in=tools).order_by().values_list("pk", "name"))
+    rules = {row.unspoken_id for row in rows if row.unspoken_id}
+    codes = dict(Rule.objects.filter(pk__in=rules).values_list("pk", "code")) if rules else {}
     shown = []
     for row in rows:
         asked = row.model_wrong is not None
@@ -363,6 +368,7 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
                 row.model_wrong,
                 row.embedding_wrong,
                 (names.get(tool, ""), names.get(chose or 0)) if tool else None,
+                (row.unspoken_id, codes[row.unspoken_id]) if row.unspoken_id else None,
             )
         )
     return shown

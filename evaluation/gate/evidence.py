@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import F
 
-from evaluation.benchmarks.selectors import backend_words, rule_results
+from evaluation.benchmarks.selectors import backend_words, clause_words, rule_results
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core import gate
 from evaluation.core.gate import Asked, ChangedRule, GateRow
@@ -72,6 +72,9 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
                 ]
                 baseline = by.get((None, benchmark.pk, str(Decode.EMBEDDING)))
                 _collect(found, benchmark, decode, sides, baseline, scores, candidate, champion)
+    for who, model in (("candidate", candidate), ("champion", champion)):
+        said = [clause_words(one) for one in by.values() if model and one.model_id == model.pk]
+        found.notes += [f"The {who} answered {words}." for words in dict.fromkeys(filter(None, said))]
     results = _rule_tests(found, candidate, champion)
     found.counted_from = {
         "rule": RULE,

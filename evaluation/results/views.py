@@ -59,6 +59,7 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "evaluation": evaluation,
         "name": selectors.model_name(evaluation.model),
+        "answered": selectors.clause_words(evaluation),
         "slices": slices,
         "facets": facets,
         "titles": {name: metric.title for name, metric in METRICS.items()},
