@@ -202,7 +202,7 @@ def causes(page: DomainPage) -> list[Said]:
         said += [
             Said("; in "),
             Said(f"{asked.unspoken:,}", address),
-            Said(" a rule exists, its clause was not chosen"),
+            Said(" a rule exists, but its clause was not chosen"),
         ]
     return [*said, Said(".")]
 

@@ -47,6 +47,7 @@ class ClauseRow:
 
     clause: RuleClause
     state: str  # untrained: in force before the model learned it; waits: until it does; else empty
+    was_asked: bool = False  # of an evaluation that began when it was there
     right: int = 0
     wrong: list[Decided] = field(default_factory=list)
     missed: list[Decided] = field(default_factory=list)
@@ -59,10 +60,6 @@ class ClauseRow:
     @property
     def asked(self) -> int:
         return self.reported.total()
-
-    @property
-    def is_silent(self) -> bool:
-        return not self.decided and not self.asked
 
     @property
     def name(self) -> str:
@@ -103,6 +100,8 @@ def clauses_told(rule: Rule) -> ClausesTold:
         .defer("metrics")
     )
     begun = {one.pk: one.created_at for one in evaluations}
+    for row in rows.values():
+        row.was_asked = any(row.clause.created_at < at for at in begun.values())
     own = Q(item__data__rule=rule.code, item__domain=rule.domain_id) | Q(output__clause__in=list(rows))
     found = Prediction.objects.filter(own, evaluation__in=begun).order_by("item")
     columns = ("evaluation", "item__benchmark", "item_id", "item__data", KT("output__clause"))
@@ -129,5 +128,5 @@ def clauses_told(rule: Rule) -> ClausesTold:
 def clauses_of_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Fragment for a rule's page."""
     rule = get_object_or_404(Rule.objects.only("code", "domain"), pk=rule_id)
-    context: dict[str, Any] = {"rule": rule, "told": clauses_told(rule), "most": f":{SHOWN}"}
+    context: dict[str, Any] = {"rule": rule, "told": clauses_told(rule), "shown": SHOWN, "most": f":{SHOWN}"}
     return render(request, "evaluation/_clauses_of_rule.html", context)
