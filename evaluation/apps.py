@@ -25,7 +25,7 @@ class EvaluationConfig(AppConfig):
             evaluation:compare_models evaluation:model evaluation:grid evaluation:pareto evaluation:latency
             evaluation:model_scores evaluation:reliability evaluation:reliability_of_champion
             evaluation:beside evaluation:beside_of_run evaluation:tool_benchmark evaluation:rule_help
-            evaluation:strip
+            evaluation:strip evaluation:clauses_of_rule
             evaluation:before_after evaluation:rule_test_counts evaluation:of_rule_tests
             evaluation:run_rule_tests evaluation:start_rule_tests""",
         ),

@@ -6,7 +6,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from catalog.models import Cluster, Clustering, Domain, LabelledQuery, Tool
-from rules.models import RuleVersion
+from rules.models import Rule, RuleVersion
 from synthesis.models import Sample
 from trace_site.jobs import Job
 from training.models import AliasMove, Model
@@ -136,6 +136,11 @@ class Evaluation(models.Model):
     )
     seed = models.BigIntegerField(default=0)
     hardware = models.JSONField(default=dict)
+    clauses = models.JSONField(
+        null=True,
+        help_text="{clauses, rules, untrained}: how many it answered with, of how many rules, and how many of them it "
+        "was not trained on; null: of a probe or the baseline, or measured before this was kept",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -362,6 +367,12 @@ class RetrievalRequest(models.Model):
     tools = models.JSONField(default=list, help_text="names in the order of the answer")
     withheld = models.JSONField(default=list, help_text="names")
     cited = models.JSONField(default=list, help_text="[[code, version]]")
+    clause = models.CharField(
+        max_length=700,
+        blank=True,
+        db_default="",
+        help_text="token of the clause of a rule that decided; empty: none did",
+    )
     confidence = models.FloatField(null=True)
     fits = models.BooleanField(null=True)
     total_ms = models.FloatField(null=True)
@@ -380,6 +391,7 @@ class RetrievalRequest(models.Model):
             models.Index(fields=["owner"], name="request_by_owner"),
             models.Index(fields=["caller"], condition=~models.Q(caller=""), name="request_by_caller"),
             models.Index(fields=["-id"], condition=~models.Q(verdict=""), name="request_reported"),
+            models.Index(fields=["clause"], condition=~models.Q(clause=""), name="request_by_clause"),
         ]
 
     def __str__(self) -> str:
@@ -437,6 +449,16 @@ class LabelledOutcome(models.Model):
     model_tool = models.BigIntegerField(null=True, help_text="the right tool that a wrong answer counts at")
     model_at = models.CharField(
         max_length=10, blank=True, help_text="covered, uncovered or elsewhere; empty: right"
+    )
+    is_exception = models.BooleanField(
+        default=False, help_text="the rule that decides leads to another tool than its target here"
+    )
+    unspoken = models.ForeignKey(
+        Rule,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="of a wrong answer of the model: the rule that decides the request, whose clause was not chosen",
     )
     embedding_wrong = models.BooleanField(null=True)
     embedding_chose = models.BigIntegerField(null=True)
@@ -546,7 +568,7 @@ class DomainFigures(models.Model):
         help_text="(target, confusable) of rules that no cluster holds"
     )
     groups = models.JSONField(
-        help_text="{all, covered, uncovered, outside: {n, wrong, n_embedding, wrong_embedding}} of labelled requests"
+        help_text="{all, covered, exceptions, uncovered, outside: {n, wrong, n_embedding, wrong_embedding}}"
     )
     sources = models.JSONField(
         help_text="{benchmark, sample, production: {n, wrong, n_embedding, wrong_embedding}}"

@@ -7,7 +7,7 @@ from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
 from evaluation.reports import grid, groups, latency, pareto
 from evaluation.requests import views as request_views
-from evaluation.results import comparison, rule_tests, strip, views
+from evaluation.results import clauses, comparison, rule_tests, strip, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
 from evaluation.what_if import views as what_if_views
@@ -34,6 +34,7 @@ urlpatterns = [
     path("of-model/<int:pk>/gate/", gate_views.gate_of_model, name="gate_of_model"),
     path("of-model/<int:pk>/gate/start/", gate_views.gate_start, name="gate_start"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),
+    path("of-rule/<int:rule_id>/clauses/", clauses.clauses_of_rule, name="clauses_of_rule"),
     path("of-rule/<int:rule_id>/", taught_views.did_rule_help, name="rule_help"),
     path("before-after/", taught_views.before_after, name="before_after"),
     path("rule-tests/", rule_tests.run_rule_tests, name="run_rule_tests"),

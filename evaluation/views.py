@@ -24,6 +24,7 @@ from training.registry.selectors import alias_names
 LABELS = {
     ALL: "all requests",
     "covered": "a rule covers the look-alikes",
+    "exceptions": "exceptions of rules",
     "uncovered": "look-alikes without a rule",
     "outside": "outside every cluster",
 }

@@ -176,6 +176,12 @@ class ClauseInForce:
         return self.stance in LEADING
 
 
+def clauses_leading() -> QuerySet[RuleClause]:
+    """Clauses of published rules that lead to tools, which alone can decide."""
+    in_force = RuleClause.objects.filter(token__state=TokenUnit.State.ACTIVE, rule__published__isnull=False)
+    return in_force.filter(stance__in=LEADING)
+
+
 def clauses_in_force() -> list[ClauseInForce]:
     """Of all published rules, in the order of the ledger. Two queries; what it gives changes with `rules` of
     `generation_key`."""

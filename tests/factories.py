@@ -163,7 +163,8 @@ def make_sample(**overrides: Any) -> Any:
 
 
 def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
-    """A finished PRB evaluation; each answer is (gold tool, the names the model gave, more of the prediction)."""
+    """A finished PRB evaluation; each answer is (gold tool, the names the model gave, more of the prediction and
+    of the item)."""
     from evaluation.core.metrics import item_scores
     from evaluation.core.report import answers as beside
     from evaluation.core.report import retrieval_report
@@ -178,7 +179,7 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     decode = overrides.get("decode", "trace")
     rows, given = [], []
     for position, (gold, tools, *more) in enumerate(answers):
-        data = {"query": f"query {position}", "tools": [gold.name]}
+        data = {"query": f"query {position}", "tools": [gold.name], **(more[1] if len(more) > 1 else {})}
         item, _ = BenchmarkItem.objects.get_or_create(
             benchmark=benchmark, position=position, defaults={"domain": gold.domain_id, "data": data}
         )

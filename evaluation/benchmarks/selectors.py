@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
@@ -59,6 +59,19 @@ def rule_results() -> QuerySet[RuleTestResult]:
 
 def backend_words(of: Evaluation) -> str:
     return f"through {of.backend}" if of.backend else "by our own engine"
+
+
+def clause_words(of: Evaluation) -> str:
+    """With which clauses of rules it answered; empty where nobody knows."""
+    if of.model_id is None:
+        return "by descriptions alone, without clauses of rules"
+    if of.clauses is None:
+        return ""
+    if not of.clauses["clauses"]:
+        return "without clauses of rules"
+    rules, untrained = of.clauses["rules"], of.clauses["untrained"]
+    trained = f"{untrained} of them not trained" if untrained else "all of them trained"
+    return f"with {of.clauses['clauses']} clauses of {rules} rule{'' if rules == 1 else 's'}, {trained}"
 
 
 def mixed_backends(shown: Iterable[Evaluation]) -> str:
@@ -173,7 +186,7 @@ def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     rows = []
     for domain in sorted(found, key=lambda name: (name != ALL, name)):
         groups = {ALL: found[domain] | {"metrics": found[domain]}} if is_probe else found[domain]
-        for group in (ALL, *GROUPS):
+        for group in (ALL, *LINES):
             if group not in groups:
                 continue
             figures, metrics = groups[group], groups[group].get("metrics", {})

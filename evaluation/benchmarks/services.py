@@ -38,7 +38,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
 from training.models import Model, Run
-from training.registry.registry import Served, refuse_removed
+from training.registry.registry import Served, holds_newer, refuse_removed
 
 BUILT = "built offline from the catalog"
 K = 10  # length of a model's ranked list
@@ -250,6 +250,13 @@ class Unit:
     benchmark: Benchmark
     decode: str
     served: Served = Served()
+
+    @property
+    def clauses(self) -> dict[str, int] | None:
+        """With how many clauses it answers; None: a probe, the baseline and a model that writes hold none."""
+        if self.model is None or self.decode == Decode.LETTERS or not holds_newer(self.model):
+            return None
+        return self.served.counted(self.model)
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL
 from evaluation.core.report import sliced
 from evaluation.core.stats import DRAWS, Interval, bootstrap_table
@@ -91,6 +91,7 @@ METRIC = "recall@1"
 WHERE = {
     ALL: "on all requests",
     "covered": "where a rule covers the look-alikes",
+    "exceptions": "on exceptions of rules",
     "uncovered": "where no rule tells look-alikes apart",
     "outside": "on requests outside every cluster",
 }
@@ -104,6 +105,7 @@ class ThreeAnswers(NamedTuple):
     champion: float
     control: float | None
     embedding: float | None
+    is_exception: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,10 @@ def _signed(value: float) -> str:
 
 def taught_cells(queries: Sequence[ThreeAnswers], *, seed: int = 0) -> dict[tuple[str, str], TaughtCell]:
     """{(domain or all, group or all): cell}, all queries first; the intervals of a cell come from the same draws."""
-    places = sliced((query.domain, query.group) for query in queries)
-    order = (ALL, *GROUPS)
+    places = sliced(
+        (query.domain, query.group, EXCEPTIONS if query.is_exception else "") for query in queries
+    )
+    order = (ALL, *LINES)
     found = {}
     for domain, group in sorted(places, key=lambda key: (key[0] != ALL, key[0], order.index(key[1]))):
         chosen = [queries[at] for at in places[domain, group]]

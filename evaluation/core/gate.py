@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evaluation.core.coverage import EXCEPTIONS
 from evaluation.core.metrics import ALL
 from evaluation.core.report import sliced
 
@@ -60,6 +61,7 @@ class Asked:
     ours: Sequence[float]
     theirs: Sequence[float]
     tier: str = ""
+    exceptions: Sequence[bool] = ()  # of each query, whether it is one; empty: none is
     ids: tuple[int, int] | None = None  # of the two evaluations, for links
 
 
@@ -203,7 +205,8 @@ def judge(
 
 def _slices(one: Asked) -> Iterator[tuple[str, str, list[int]]]:
     """All queries first; a domain or group that holds all queries is no slice of its own."""
-    found = sliced(zip(one.domains, one.groups, strict=True))
+    exceptions = [EXCEPTIONS if told else "" for told in one.exceptions or [False] * len(one.groups)]
+    found = sliced(zip(one.domains, one.groups, exceptions, strict=True))
     for (domain, group), places in sorted(found.items(), key=lambda it: (it[0][0] != ALL, it[0][1] != ALL)):
         same = domain != ALL and len(places) == len(found[ALL, group])
         if not same and (group == ALL or len(places) != len(found[domain, ALL])):

@@ -21,6 +21,7 @@ PRB, MCQ, QA, EXPERT, OUTSIDE = ("prb", "mcq", "qa", "mcq_expert", "outside")
 WITH_QUERIES = (PRB, OUTSIDE)
 WHOLE, SHOWN, DEVELOPMENT = PARTS = ("whole", "shown", "development")
 MOST_CHOICES = 26
+TARGET_SIDES = ("target", "primary")  # of a rule, as benchmarks call it
 LONGEST_TEXT = 8_000  # characters
 NO_DOMAIN = "general"
 # facts about an item that reports may use
@@ -144,6 +145,11 @@ def tier_of(item: Row) -> str:
     return str(
         item.get("tier") or ("" if not count else "easy" if count == 1 else "medium" if count < 4 else "hard")
     )
+
+
+def is_exception(item: Row) -> bool:
+    """Whether the rule that decides the request sends it to another tool than its target."""
+    return bool(item.get("side")) and item["side"] not in TARGET_SIDES
 
 
 def random_baseline(questions: Sequence[Row]) -> float:

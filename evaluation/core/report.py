@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from evaluation.core.items import random_baseline, tier_of
+from evaluation.core.coverage import EXCEPTIONS
+from evaluation.core.items import is_exception, random_baseline, tier_of
 from evaluation.core.metrics import (
     ALL,
     LIST_METRICS,
@@ -45,13 +46,13 @@ class Counted(NamedTuple):
         return all(self.cited.get(one.id) == one.cited for one in given)
 
 
-def sliced(queries: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    """{(domain or all, group or all): positions} of queries with these (domain, group); a query without a group counts
-    in all only."""
+def sliced(queries: Iterable[tuple[str, ...]]) -> dict[tuple[str, str], list[int]]:
+    """{(domain or all, group or all): positions} of queries with these (domain, group, ...); a query without a group
+    counts in all only."""
     found: dict[tuple[str, str], list[int]] = {}
-    for position, (domain, group) in enumerate(queries):
+    for position, (domain, *groups) in enumerate(queries):
         for place in (ALL, domain):
-            for part in (ALL, group) if group else (ALL,):
+            for part in (ALL, *filter(None, groups)):
                 found.setdefault((place, part), []).append(position)
     return dict(sorted(found.items()))
 
@@ -144,7 +145,10 @@ def summarise(
 
 
 def _places(given: Sequence[Answer], groups: Mapping[str, str]) -> dict[tuple[str, str], list[int]]:
-    return sliced((str(one.item["domain"]), groups.get(one.id, "")) for one in given)
+    return sliced(
+        (str(one.item["domain"]), groups.get(one.id, ""), EXCEPTIONS if is_exception(one.item) else "")
+        for one in given
+    )
 
 
 def _unmoved(

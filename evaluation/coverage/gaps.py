@@ -20,7 +20,7 @@ from django.utils import timezone
 from catalog.models import Tool
 from evaluation.core.comparison import BETTER, CANNOT_TELL, WORSE
 from evaluation.core.confusion import MODEL, SIDES
-from evaluation.core.coverage import DONE, GROUPS, STATES, UNCOVERED
+from evaluation.core.coverage import DONE, EXCEPTIONS, LINES, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
 from evaluation.core.stats import mcnemar
 from evaluation.coverage.outcomes import WINDOW, reported
@@ -33,7 +33,7 @@ from evaluation.models import (
     RetrievalRequest,
     ToolRollup,
 )
-from rules.models import RuleSuggestion
+from rules.models import Rule, RuleSuggestion
 from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
 from trace_site.access import may
@@ -42,6 +42,7 @@ from trace_site.paging import number_of
 Source = LabelledOutcome.Source
 MOST_MISSES = 200  # production misses told at once
 # where a source's texts are read, and what its ids are of
+UNSPOKEN = "unspoken"  # a wrong answer although a rule decides: its clause was not chosen
 PAGES = {
     Source.BENCHMARK: "evaluation:benchmark",
     Source.SAMPLE: "synthesis:sample",
@@ -79,7 +80,7 @@ def domain_rollups() -> dict[str, DomainRollup]:
 
 
 def confusion_by_group(figures: DomainFigures) -> dict[str, Confusion]:
-    """{all, covered, uncovered, outside: shares}; of a rollup or of a point of the trend."""
+    """{all, covered, exceptions, uncovered, outside: shares}; of a rollup or of a point of the trend."""
     return {group: Confusion.of(counts) for group, counts in figures.groups.items()}
 
 
@@ -185,13 +186,15 @@ def cluster_rollup(cluster: int) -> ClusterRollup | None:
 
 @dataclass(frozen=True, slots=True)
 class PairConfusion:
-    """`wrong` of the `n` labelled requests that `tool` answers get `chosen` first (None: no tool of the catalog)."""
+    """`wrong` of the `n` labelled requests that `tool` answers get `chosen` first (None: no tool of the catalog);
+    `unspoken` of the wrong ones although a rule decides."""
 
     tool: str
     chosen: str | None
     at: str  # covered, uncovered or elsewhere
     wrong: int
     n: int
+    unspoken: int = 0
 
     @property
     def share(self) -> Rate | None:
@@ -202,14 +205,14 @@ def pair_confusion(found: QuerySet[LabelledOutcome], side: str = MODEL) -> list[
     """Right tool -> chosen tool over these outcomes, the most often first; three queries."""
     columns = (f"{side}_tool", f"{side}_chose", f"{side}_at")
     wrong = found.filter(**{f"{side}_wrong": True}).order_by()
-    counted = list(wrong.values_list(*columns).annotate(many=Count("pk")))
-    ids = {pk for tool, chosen, _, _ in counted for pk in (tool, chosen) if pk}
+    counted = list(wrong.values_list(*columns).annotate(many=Count("pk"), unspoken=Count("unspoken")))
+    ids = {pk for tool, chosen, *_ in counted for pk in (tool, chosen) if pk}
     names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
     n_field = "n" if side == MODEL else "n_embedding"
     asked = dict(ToolRollup.objects.filter(pk__in=ids).values_list("pk", n_field))
     rows = [
-        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0))
-        for tool, chosen, at, many in counted
+        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0), unspoken)
+        for tool, chosen, at, many, unspoken in counted
         if tool in names
     ]
     return sorted(rows, key=lambda row: (-row.wrong, row.tool, row.chosen or ""))
@@ -230,8 +233,9 @@ def outcomes(
     tools: Iterable[int] = (),
 ) -> QuerySet[LabelledOutcome]:
     """Exactly the labelled requests that a figure counts. `wrong`: of a side (model, embedding); `at`: of its wrong
-    answers those at covered or uncovered pairs, in `cluster` where that is given; without a model read the embedding's
-    side (`side_of`). `asked`: `both` for those that both sides were asked; `tools`: a right tool is one of these."""
+    answers those at covered or uncovered pairs, in `cluster` where that is given, or UNSPOKEN; without a model read the
+    embedding's side (`side_of`). `asked`: `both` for those that both sides were asked; `tools`: a right tool is one of
+    these."""
     found = LabelledOutcome.objects.all()
     if asked == "both":
         found = found.filter(**{f"{side}_wrong__isnull": False for side in SIDES})
@@ -241,13 +245,17 @@ def outcomes(
         found = found.filter(domain=domain)
     if cluster:
         found = found.filter(clusters__contains=[cluster])
-    if group and group != "all":
+    if group == EXCEPTIONS:
+        found = found.filter(is_exception=True)
+    elif group and group != ALL:
         found = found.filter(group=group)
     if source:
         found = found.filter(source=source)
     if wrong:
         found = found.filter(**{f"{wrong}_wrong": True})
-    if wrong and at:
+    if at == UNSPOKEN:
+        found = found.filter(unspoken__isnull=False)
+    elif wrong and at:
         found = found.filter(**{f"{wrong}_at": at})
         if cluster:
             own = ClusterRollup.objects.filter(pk=cluster).values("cluster__tool_ids")
@@ -264,11 +272,13 @@ def side_of(figures: DomainFigures) -> str:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Labelled requests of one group: `n` and `wrong` of the side that is shown, `gap`: those wrong at a pair that no
-    rule tells apart; of the `both` that each side was asked, the wrong ones of each, and those of one side alone."""
+    rule tells apart, `unspoken`: those wrong although a rule decides, whose clause was not chosen; of the `both` that
+    each side was asked, the wrong ones of each, and those of one side alone."""
 
     n: int = 0
     wrong: int = 0
     gap: int = 0
+    unspoken: int = 0
     both: int = 0
     ours: int = 0
     theirs: int = 0
@@ -284,17 +294,19 @@ class Asked:
 
 
 def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, Asked]]:
-    """{domain: {all, covered, uncovered, outside: counts}} from one query, so that what stands beside each other is of
-    the same requests."""
-    columns = ("domain", "group", "model_wrong", "embedding_wrong", f"{side}_at")
-    alike = LabelledOutcome.objects.filter(domain__in=domains).order_by().values_list(*columns)
-    found = {domain: {group: Counter[str]() for group in (ALL, *GROUPS)} for domain in domains}
-    for domain, group, ours, theirs, at, many in alike.annotate(Count("pk")):
+    """{domain: {all, covered, exceptions, uncovered, outside: counts}} from one query, so that what stands beside each
+    other is of the same requests."""
+    columns = ("domain", "group", "model_wrong", "embedding_wrong", f"{side}_at", "is_exception")
+    rows: Any = LabelledOutcome.objects.filter(domain__in=domains).order_by()
+    alike = rows.values_list(*columns, Q(unspoken__isnull=False)).annotate(Count("pk"))
+    found = {domain: {group: Counter[str]() for group in (ALL, *LINES)} for domain in domains}
+    for domain, group, ours, theirs, at, is_exception, unspoken, many in alike:
         both = ours is not None and theirs is not None
         counts = {
             "n": True,
             "wrong": ours if side == MODEL else theirs,
             "gap": at == UNCOVERED,
+            "unspoken": unspoken,
             "both": both,
             "ours": both and ours,
             "theirs": both and theirs,
@@ -304,6 +316,8 @@ def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, A
         of = {name: many for name, counted in counts.items() if counted}
         found[domain][ALL].update(of)
         found[domain][group].update(of)
+        if is_exception:
+            found[domain][EXCEPTIONS].update(of)
     return {domain: {group: Asked(**of) for group, of in groups.items()} for domain, groups in found.items()}
 
 
@@ -324,15 +338,18 @@ class ShownOutcome:
     model_wrong: bool | None  # None: not asked
     embedding_wrong: bool | None
     confused: tuple[str, str | None] | None
+    unspoken: tuple[int, str] | None  # id and code of the rule that decides, whose clause was not chosen
 
 
 def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
-    """A part of `outcomes(...)` for a page; at most three queries. Select nothing related before."""
+    """A part of `outcomes(...)` for a page; at most four queries. Select nothing related before."""
     rows = list(found)
     readable = {source for source, route in PAGES.items() if may(reader, route)}
     told = _texts([row for row in rows if row.source in readable])
     tools = {pk for row in rows for pk in (*row.gold, row.model_chose, row.embedding_chose) if pk}
     names = dict(Tool.objects.filter(pk__in=tools).order_by().values_list("pk", "name"))
+    rules = {row.unspoken_id for row in rows if row.unspoken_id}
+    codes = dict(Rule.objects.filter(pk__in=rules).values_list("pk", "code")) if rules else {}
     shown = []
     for row in rows:
         asked = row.model_wrong is not None
@@ -351,6 +368,7 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
                 row.model_wrong,
                 row.embedding_wrong,
                 (names.get(tool, ""), names.get(chose or 0)) if tool else None,
+                (row.unspoken_id, codes[row.unspoken_id]) if row.unspoken_id else None,
             )
         )
     return shown

@@ -20,6 +20,7 @@ from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, TIERS
 from evaluation.core.confusion import EMBEDDING, MODEL, Outcome
 from evaluation.core.coverage import UNCOVERED
+from evaluation.core.items import is_exception
 from evaluation.models import (
     Benchmark,
     BenchmarkItem,
@@ -30,6 +31,7 @@ from evaluation.models import (
     RetrievalRequest,
 )
 from evaluation.requests.log import ANSWERED
+from rules.selectors import clauses_leading
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
 from training.models import Model
@@ -47,11 +49,13 @@ Label = tuple[str, ...]  # names of the right tools
 
 
 class Labelled(NamedTuple):
-    """`of`: the field of LabelledOutcome that names its row, and the row's id."""
+    """`of`: the field of LabelledOutcome that names its row, and the row's id. `unspoken`: see LabelledOutcome."""
 
     source: str
     of: tuple[str, int]
     outcome: Outcome
+    is_exception: bool = False
+    unspoken: int | None = None
 
 
 def measured_by(model: Model | None) -> dict[int, dict[str, int]]:
@@ -84,14 +88,39 @@ def firsts_of(evaluation: int) -> dict[int, str]:
     return {item: name or "" for item, name in rows}
 
 
+class Asked(NamedTuple):
+    """An item of a benchmark. `key`: of its text; `rule`: code of the one that decides it, where the benchmark says."""
+
+    item: int
+    domain: str
+    names: Label
+    key: str
+    rule: str
+    is_exception: bool
+
+
 @lru_cache(maxsize=64)
-def items_of(benchmark: int) -> tuple[tuple[int, str, Label, str], ...]:
-    """(item, domain, right tools, key of its text); a benchmark never changes. One query."""
+def items_of(benchmark: int) -> tuple[Asked, ...]:
+    """A benchmark never changes. One query."""
     rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
     return tuple(
-        (pk, domain, tuple(data["tools"]), text_key(data["query"]))
+        Asked(
+            pk,
+            domain,
+            tuple(data["tools"]),
+            text_key(data["query"]),
+            data.get("rule", ""),
+            is_exception(data),
+        )
         for pk, domain, data in rows.values_list("pk", "domain", "data")
     )
+
+
+@lru_cache(maxsize=64)
+def clauses_said(evaluation: int) -> dict[int, str]:
+    """{item: token of the clause that decided, empty for none}, of a model that decides by clauses; one query."""
+    rows = Prediction.objects.filter(evaluation=evaluation, output__has_key="clause")
+    return {item: token or "" for item, token in rows.values_list("item", KT("output__clause"))}
 
 
 @lru_cache(maxsize=2)
@@ -133,7 +162,7 @@ def labelled(
     found: list[Labelled] = []
     seen: set[tuple[str, Label]] = set()
     learned = learned_texts(model.run.snapshot_id) if model else frozenset()
-    for source, of, names, key, firsts in (
+    for source, of, names, key, firsts, *more in (
         *_of_benchmarks(benchmarks),
         *(_of_samples(model) if model else ()),
         *_of_requests(model),
@@ -143,11 +172,44 @@ def labelled(
             if key:
                 seen.add((key, tuple(sorted(names))))
             chosen = {side: ids.get(name) for side, name in firsts.items()}
-            found.append(Labelled(source, of, Outcome(gold, chosen)))
+            found.append(Labelled(source, of, Outcome(gold, chosen), *more))
     return found
 
 
-Row = tuple[str, tuple[str, int], Label, str, dict[str, str]]
+# source, of, right tools, key of the text, first tools; and of a benchmark's request what else Labelled says
+Row = tuple[Any, ...]
+
+
+class Speaking(NamedTuple):
+    """The clauses in force that lead to tools, by the rule that has them: {(domain, code): [(rule, token, tools, since
+    when)]}; and when the evaluations began."""
+
+    clauses: dict[tuple[str, str], list[tuple[int, str, list[str], datetime]]]
+    begun: dict[int, datetime]
+
+    @classmethod
+    def now(cls, evaluations: Iterable[int]) -> "Speaking":
+        """Two queries."""
+        found: dict[tuple[str, str], list[tuple[int, str, list[str], datetime]]] = {}
+        rows = clauses_leading().order_by("pk")
+        columns = ("rule__domain", "rule__code", "rule", "token__string", "tools", "created_at")
+        for domain, code, *clause in rows.values_list(*columns):
+            found.setdefault((domain, code), []).append(tuple(clause))
+        begun = Evaluation.objects.filter(pk__in=list(evaluations)).values_list("pk", "created_at")
+        return cls(found, dict(begun))
+
+    def unspoken(self, evaluation: int, asked: Asked) -> int | None:
+        """The rule that decides a request, where another clause than those of it that lead to a right tool decided, or
+        none did, although they were there when it was asked."""
+        said = clauses_said(evaluation).get(asked.item)
+        right = [
+            (rule, token)
+            for rule, token, tools, since in self.clauses.get((asked.domain, asked.rule), ())
+            if not set(asked.names).isdisjoint(tools) and since < self.begun[evaluation]
+        ]
+        if said is None or not right or said in (token for _, token in right):
+            return None
+        return right[0][0]
 
 
 def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]:
@@ -155,14 +217,18 @@ def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]
     tiers = dict(Benchmark.objects.filter(pk__in=benchmarks).values_list("pk", "tier"))
     best: dict[str, int] = {}
     for benchmark in benchmarks:
-        for _, domain, _, _ in items_of(benchmark):
-            best[domain] = min(best.get(domain, len(TIERS)), TIERS.index(tiers[benchmark]))
+        for one in items_of(benchmark):
+            best[one.domain] = min(best.get(one.domain, len(TIERS)), TIERS.index(tiers[benchmark]))
+    clauses = Speaking.now(sides[MODEL] for sides in benchmarks.values() if MODEL in sides)
     for benchmark, sides in benchmarks.items():
         answers = {side: firsts_of(pk) for side, pk in sides.items()}
-        for item, domain, names, key in items_of(benchmark):
-            if TIERS.index(tiers[benchmark]) == best[domain]:
-                firsts = {side: of[item] for side, of in answers.items() if item in of}
-                yield Source.BENCHMARK, ("item_id", item), names, key, firsts
+        for one in items_of(benchmark):
+            if TIERS.index(tiers[benchmark]) == best[one.domain]:
+                firsts = {side: of[one.item] for side, of in answers.items() if one.item in of}
+                wrong = firsts.get(MODEL, one.names[0]) not in one.names
+                unspoken = clauses.unspoken(sides[MODEL], one) if wrong else None
+                of = ("item_id", one.item)
+                yield Source.BENCHMARK, of, one.names, one.key, firsts, one.is_exception, unspoken
 
 
 def _first(names: list[str] | None) -> str:

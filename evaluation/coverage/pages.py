@@ -10,7 +10,7 @@ from django.utils.http import urlencode
 from catalog.models import Cluster, Tool
 from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.core.coverage import pair_of
-from evaluation.coverage.gaps import STATE_GROUPS, Gap, cluster_rollup
+from evaluation.coverage.gaps import STATE_GROUPS, UNSPOKEN, Gap, cluster_rollup
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, RuleName, coverage
 from evaluation.models import DomainFigures, LabelledOutcome
 from rules.models import Rule, RuleVersion
@@ -155,6 +155,7 @@ def write_url(domain: str, tools: Iterable[int], suggestion: int | None = None) 
 SIDE_WORDS = {"model": "the {}", "embedding": "plain embedding search"}
 GROUP_WORDS = {
     "covered": "where a rule tells look-alikes apart",
+    "exceptions": "whose rule leads to another tool than its target",
     "uncovered": "where no rule tells look-alikes apart",
     "outside": "outside every cluster of look-alikes",
 }
@@ -162,6 +163,7 @@ AT_WORDS = {
     "uncovered": "with a look-alike that no rule tells apart",
     "covered": "with a look-alike that a rule tells apart",
     "elsewhere": "with a tool that is no look-alike",
+    "unspoken": "although a rule exists, whose clause was not chosen",
 }
 
 
@@ -227,7 +229,8 @@ def request_words(
     if given["wrong"]:
         who = SIDE_WORDS[given["wrong"]].format(model_words(figures))
         at = AT_WORDS.get(given["at"], "")
-        parts.append(f"that {who} confuses {at}" if at else f"that {who} gets wrong")
+        does = "confuses" if at and given["at"] != UNSPOKEN else "gets wrong"
+        parts.append(f"that {who} {does} {at}".rstrip())
     return " ".join(parts)
 
 

@@ -478,7 +478,7 @@ def recall_by_domain() -> dict[str, dict[str, Any]]:
 
     {domain: {"model", "alias", "cell", "base", "benchmark", "tier", "decode", "groups", "embedding", "same_length"}},
     from the newest benchmark of the hard tier (else without a tier, else plain) that has queries in the domain.
-    `groups` and `embedding` map all, covered, uncovered and outside to
+    `groups` and `embedding` map all, covered, exceptions, uncovered and outside to
     {"n", "metrics": {metric: {mean, low, high, n}}}.
     """
 

@@ -28,12 +28,13 @@ from catalog import lookalikes
 from catalog.models import Cluster, Domain, Tool
 from catalog.selectors import rule_writers
 from evaluation.core.confusion import ELSEWHERE, MODEL, SIDES
-from evaluation.core.coverage import COVERED, GROUPS, STATES, UNCOVERED
+from evaluation.core.coverage import COVERED, LINES, STATES, UNCOVERED
 from evaluation.core.layout import layout
 from evaluation.core.metrics import ALL
 from evaluation.coverage import pages
 from evaluation.coverage.gaps import (
     PAGES,
+    UNSPOKEN,
     ClusterFilter,
     clusters,
     domain_rollups,
@@ -61,10 +62,10 @@ CSV_COLUMNS = (
     "counted_at",
 )
 REQUEST_FILTERS = {
-    "group": (ALL, *GROUPS),
+    "group": (ALL, *LINES),
     "source": LabelledOutcome.Source.values,
     "wrong": SIDES,
-    "at": (COVERED, UNCOVERED, ELSEWHERE),
+    "at": (COVERED, UNCOVERED, ELSEWHERE, UNSPOKEN),
     "asked": ("both",),
 }
 PAGE = 20  # clusters of a page of the list

@@ -75,7 +75,7 @@ class FiguresOut(Out):
     recorded = serializers.IntegerField(help_text="requests of the window in the log")
     window_from = serializers.DateField()
     window_to = serializers.DateField()
-    groups = serializers.DictField(child=ShareOut(), help_text="all, covered, uncovered, outside")
+    groups = serializers.DictField(child=ShareOut(), help_text="all, covered, exceptions, uncovered, outside")
     sources = serializers.DictField(child=ShareOut(), help_text="benchmark, sample, production")
     tools_measured = serializers.IntegerField(help_text="with a labelled request")
 

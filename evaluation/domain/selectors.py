@@ -21,6 +21,7 @@ from evaluation.core.comparison import WHERE, WORSE
 from evaluation.core.confusion import EMBEDDING, MODEL, SIDES
 from evaluation.core.metrics import ALL
 from evaluation.coverage.gaps import (
+    UNSPOKEN,
     Asked,
     Confusion,
     Gap,
@@ -42,6 +43,7 @@ THIS_WEEK = 5  # gaps that the page shows
 LABELS = {
     ALL: "all requests",
     "covered": "a rule tells the look-alikes apart",
+    "exceptions": "exceptions of rules",
     "uncovered": "no rule tells the look-alikes apart",
     "outside": "outside every cluster",
 }
@@ -180,6 +182,29 @@ def _go_wrong(page: DomainPage, group: str, where: str, still: str = "") -> Iter
     yield Said(" of ")
     yield Said(f"{asked.n:,}", requests_url(page.domain, group=group))
     yield Said(f" request{'' if asked.n == 1 else 's'}{still} {'goes' if asked.wrong == 1 else 'go'} wrong")
+
+
+def causes(page: DomainPage) -> list[Said]:
+    """How many wrong answers lack a rule, and how many have one that the model did not follow; none where none is
+    wrong."""
+    asked, side = page.asked[ALL], page.side
+    if not asked.wrong:
+        return []
+    said = [
+        Said("Of "),
+        Said(f"{asked.wrong:,}", requests_url(page.domain, wrong=side)),
+        Said(f" wrong answer{'' if asked.wrong == 1 else 's'} "),
+        Said(f"{asked.gap:,}", requests_url(page.domain, wrong=side, at="uncovered")),
+        Said(f" lack{'s' if asked.gap == 1 else ''} a rule"),
+    ]
+    if asked.unspoken:
+        address = requests_url(page.domain, wrong=side, at=UNSPOKEN)
+        said += [
+            Said("; in "),
+            Said(f"{asked.unspoken:,}", address),
+            Said(" a rule exists, but its clause was not chosen"),
+        ]
+    return [*said, Said(".")]
 
 
 def _many(count: int, what: str) -> str:

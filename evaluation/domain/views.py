@@ -57,6 +57,7 @@ def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
         "gaps": gap_lines(page.domain, selectors.this_week(page, request.user), page.side),
         "parts": state_parts(page.domain, figures.states),
         "recall": selectors.recall_figure(page),
+        "causes": selectors.causes(page),
         "misses": misses,
         "missed": missed,
         "not_measured": figures.gaps - figures.gaps_measured,

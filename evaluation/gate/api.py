@@ -32,7 +32,7 @@ class GateRowOut(Out):
     decode = serializers.CharField()
     metric = serializers.CharField(allow_blank=True)
     domain = serializers.CharField()
-    group = serializers.CharField(help_text="all, covered, uncovered or outside")
+    group = serializers.CharField(help_text="all, covered, exceptions, uncovered or outside")
     n = serializers.IntegerField()
     candidate = serializers.FloatField()
     other = serializers.FloatField()

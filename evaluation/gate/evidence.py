@@ -12,10 +12,11 @@ from typing import Any
 
 from django.db.models import F
 
-from evaluation.benchmarks.selectors import backend_words, rule_results
+from evaluation.benchmarks.selectors import backend_words, clause_words, rule_results
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core import gate
 from evaluation.core.gate import Asked, ChangedRule, GateRow
+from evaluation.core.items import is_exception
 from evaluation.core.metrics import judge_rule_test
 from evaluation.coverage.selectors import learned_versions
 from evaluation.gate.selectors import asked_of, gated_benchmarks
@@ -24,7 +25,7 @@ from rules.models import RuleVersion
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-RULE = 3  # of deciding: what another one decided is decided anew
+RULE = 4  # of deciding: what another one decided is decided anew
 Decode = Evaluation.Decode
 ASKED = (Decode.FAST, Decode.TRACE, Decode.LETTERS)
 # one metric a decoding; a written list by two, for a longer list finds more
@@ -36,7 +37,7 @@ METRICS: dict[str, tuple[str, ...]] = {
 OUTSIDE = ("refused",)
 FIRST = ("hit@1",)  # what a written list and the embedding's ranking share
 UNCHANGED = "tests of unchanged rules"
-Scores = dict[int, tuple[str, dict[str, Any]]]  # {item: (domain, scores)}
+Scores = dict[int, tuple[str, dict[str, Any], bool]]  # {item: (domain, scores, whether it is an exception)}
 
 
 @dataclass(slots=True)
@@ -71,6 +72,9 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
                 ]
                 baseline = by.get((None, benchmark.pk, str(Decode.EMBEDDING)))
                 _collect(found, benchmark, decode, sides, baseline, scores, candidate, champion)
+    for who, model in (("candidate", candidate), ("champion", champion)):
+        said = [clause_words(one) for one in by.values() if model and one.model_id == model.pk]
+        found.notes += [f"The {who} answered {words}." for words in dict.fromkeys(filter(None, said))]
     results = _rule_tests(found, candidate, champion)
     found.counted_from = {
         "rule": RULE,
@@ -93,13 +97,21 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
 def _scores(evaluations: Collection[int]) -> tuple[dict[int, Scores], int | None]:
     """And the definition that groups were counted by; read in one statement, so that no recount comes between. A group
     of another definition, or of one that nobody knows, is none."""
-    columns = ("evaluation", "item", F("item__domain"), "scores", F("evaluation__definition"))
+    columns = (
+        "evaluation",
+        "item",
+        F("item__domain"),
+        "scores",
+        F("evaluation__definition"),
+        F("item__data__side"),
+    )
     rows = list(Prediction.objects.filter(evaluation__in=evaluations).order_by("item").values_list(*columns))
     definition = max((row[4] for row in rows if row[4]), default=None)
     found: dict[int, Scores] = {one: {} for one in evaluations}
-    for one, item, domain, scores, counted_by in rows:
+    for one, item, domain, scores, counted_by, side in rows:
         known = counted_by is not None and counted_by == definition
-        found[one][item] = (domain, scores if known else {**scores, "group": ""})
+        told = scores if known else {**scores, "group": ""}
+        found[one][item] = (domain, told, is_exception({"side": side}))
     return found, definition
 
 
@@ -144,13 +156,14 @@ def _collect(
                 columns = (
                     [a[item][0] for item in items],
                     # of the candidate, also where the champion meets the embedding
-                    [scores[ours.pk].get(item, ("", {}))[1].get("group", "") for item in items],
+                    [scores[ours.pk].get(item, ("", {}, False))[1].get("group", "") for item in items],
                     [float(a[item][1][metric]) for item in items],
                     [float(b[item][1][metric]) for item in items],
                 )
                 what = (benchmark.kind, str(benchmark), decode, metric, items, *columns)
-                to.append(Asked(*what, tier=benchmark.tier, ids=(one.pk, other.pk)))
-            if lost := sum(metric in told for _, told in b.values()) - len(items):
+                exceptions = [a[item][2] for item in items]
+                to.append(Asked(*what, tier=benchmark.tier, exceptions=exceptions, ids=(one.pk, other.pk)))
+            if lost := sum(metric in told for _, told, _ in b.values()) - len(items):
                 lacking(
                     f"{metric} is known of {lost} requests of the opponent that the candidate has none of"
                 )

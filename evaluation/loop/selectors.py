@@ -18,6 +18,7 @@ from evaluation.benchmarks.selectors import rule_results
 from evaluation.coverage.selectors import champion_versions
 from evaluation.models import Evaluation, GateReport, RuleTestResult
 from rules.models import RuleChange, RuleVersion
+from rules.selectors import clauses_leading
 from synthesis.generate import automatic
 from synthesis.generate.automatic import Writing
 from synthesis.generate.planning import AUTOMATIC
@@ -27,7 +28,7 @@ from synthesis.samples.counts import BY_RULE
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from training.models import ENDED_BADLY, AliasMove, Model, RetrainPolicy, Run
-from training.registry.registry import current_aliases
+from training.registry.registry import current_aliases, untaught_clauses
 from training.retraining.selectors import Standing, standing
 
 TITLES = ("Published", "Samples written", "Samples approved", "Trained", "Evaluated and gated", "Promoted")
@@ -61,6 +62,16 @@ class Course:
     model: Model | None = None
     report: GateReport | None = None
     asked: list[tuple[str, Model, RuleTestResult | None]] = field(default_factory=list)
+    untaught: Counter[bool] = field(default_factory=Counter)  # of its clauses; True: they wait for training
+
+    @property
+    def clauses(self) -> str:
+        """Those that the champion was not trained on, in words; empty: there are none."""
+        words = {False: "in force, not yet trained", True: "waiting for training"}
+        return ", ".join(
+            f"{many} clause{'' if many == 1 else 's'} {words[waits]}"
+            for waits, many in sorted(self.untaught.items())
+        )
 
     @property
     def done(self) -> int:
@@ -100,6 +111,9 @@ class Facts:
     reports: dict[int, GateReport]  # {model: the newest}
     tests: dict[int, dict[int, RuleTestResult]]  # {version: {model: ...}}
     crowned: dict[int, AliasMove]  # {model: when it became champion}
+    untaught: dict[
+        int, Counter[bool]
+    ]  # {rule: clauses the champion was not trained on, by whether they wait}
 
 
 def courses(versions: Sequence[RuleVersion]) -> list[Course]:
@@ -145,11 +159,18 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
     finished = Evaluation.objects.filter(model__in=models, metrics__isnull=False).order_by()
     reports = GateReport.objects.filter(candidate__in=models).select_related("champion").order_by("pk")
     policies = RetrainPolicy.objects.filter(retrieval=Run.Retrieval.RULES).order_by("-active", "pk")
+    champion = current_aliases().get(AliasMove.Alias.CHAMPION)
+    waits = untaught_clauses(champion)
+    untaught: defaultdict[int, Counter[bool]] = defaultdict(Counter)
+    clauses = clauses_leading().filter(rule__in={version.rule_id for version in versions})
+    for rule, token in clauses.values_list("rule", "token__string"):
+        if token in waits:
+            untaught[rule][waits[token]] += 1
     return Facts(
         settings=LoopSettings.now(),
         writing=automatic.standing(),
         policies=[standing(policy) for policy in policies],
-        champion=current_aliases().get(AliasMove.Alias.CHAMPION),
+        champion=champion,
         published=published,
         requests=dict(changes.values_list("version", "request")),
         samples=samples,
@@ -161,6 +182,7 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
         reports={report.candidate_id: report for report in reports.defer("report", "counted_from")},
         tests=tests,
         crowned={move.model_id: move for move in crowned.select_related("actor")},
+        untaught=untaught,
     )
 
 
@@ -197,6 +219,8 @@ def course_of(version: RuleVersion, known: Facts) -> Course:
         _promoted(model, report, known),
     ]
     course = Course(version, steps, _superseded(version), model, report)
+    if not course.superseded:
+        course.untaught = known.untaught.get(version.rule_id, Counter())
     results = known.tests.get(version.pk, {})
     if version.tests and model:
         before = report.champion if report else champion

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import guessing, mixed_backends
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import LINES
 from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
@@ -70,7 +70,7 @@ def grid(request: HttpRequest) -> HttpResponse:
     context = {
         "choice": choice,
         "kinds": [(name, kind.title) for name, kind in KINDS.items()],
-        "groups": GROUPS,
+        "groups": LINES,
         "columns": columns,
         "heads": heads(columns),
         "sections": sections(shown, found, columns, choice),

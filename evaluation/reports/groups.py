@@ -6,8 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import RESULTS
-from evaluation.core.coverage import GROUPS
+from evaluation.benchmarks.selectors import RESULTS, slices
+from evaluation.core.coverage import EXCEPTIONS, GROUPS, LINES
+from evaluation.core.metrics import ALL
 from evaluation.coverage.one_count import one_count
 from evaluation.models import Evaluation, GroupDefinition
 from evaluation.results.groups import groups_standing
@@ -31,7 +32,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         "lines": [f"{part.rstrip('.')}.".split(": ", 1) for part in now.definition.words.split(". ")]
         if now.definition
         else [],
-        "groups": GROUPS,
+        "groups": LINES,
         "counts": counts(),
     }
     return render(request, "evaluation/groups.html", context)
@@ -44,8 +45,9 @@ def counts() -> list[tuple[Evaluation, list[tuple[str, int]], int]]:
     found = []
     for row in newest:
         of: dict[str, int] = (row.metrics or {}).get("groups", {}).get("counts", {})
-        cells = [(group, of.get(group, 0)) for group in GROUPS]
-        found.append((row, cells, sum(n for _, n in cells)))
+        exceptions = slices(row)[ALL].get(EXCEPTIONS, {}).get("n", 0)
+        cells = [(group, exceptions if group == EXCEPTIONS else of.get(group, 0)) for group in LINES]
+        found.append((row, cells, sum(of.get(group, 0) for group in GROUPS)))
     return found
 
 

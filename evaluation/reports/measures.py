@@ -16,7 +16,7 @@ from evaluation.benchmarks.selectors import (
     retrieval_benchmarks,
     slices,
 )
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, LIST_METRICS, METRICS, RANKED_METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
 from training.models import Model, Run
@@ -116,7 +116,7 @@ class Choice:
             [test for test in tests if test.kind in PROBES],
             decode if decode in KINDS[kind].decodes else KINDS[kind].decodes[0],
             chosen or list(KINDS[kind].usual),
-            group if group in GROUPS and kind != "probes" else "",
+            group if group in LINES and kind != "probes" else "",
             int(snapshot) if snapshot.isdecimal() and len(snapshot) < 10 else 0,
         )
 

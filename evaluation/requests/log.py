@@ -220,6 +220,7 @@ def as_row(entry: Entry, keeps_texts: bool) -> Row:
         "tools": [tool["name"] for tool in answer.get("tools", ())],
         "withheld": [tool["name"] for tool in answer.get("withheld", ())],
         "cited": [[rule["code"], rule["version"]] for rule in answer.get("cited_rules", ())],
+        "clause": next((one["token"] for one in answer.get("clauses", ()) if one["decided"]), ""),
         "confidence": answer.get("confidence"),
         "fits": answer.get("fits"),
         "total_ms": round(entry.total_ms, 2),

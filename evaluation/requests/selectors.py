@@ -26,13 +26,14 @@ DAYS = 7  # that the figures count
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Filters of the page; empty is everything. `caller` is typed as the caller names itself."""
+    """Filters of the page; empty is everything. `caller` is typed as the caller names itself; `clause` is a token."""
 
     verdict: str = ""
     outcome: str = ""
     mode: str = ""
     owner: str = ""
     caller: str = ""
+    clause: str = ""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "Wanted":
@@ -49,6 +50,8 @@ class Wanted:
             found = found.filter(Q(owner__username=self.owner) | Q(token_name=self.owner))
         if self.caller:
             found = found.filter(caller=caller_hash(self.caller))
+        if self.clause:
+            found = found.filter(clause=self.clause)
         match self.outcome:
             case "answered":
                 found = found.filter(outcome=ANSWERED)

@@ -12,6 +12,8 @@ from django.db.models.fields.json import KT
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, newest_benchmarks, retrieval_benchmarks
 from evaluation.core.comparison import verdict_of
+from evaluation.core.coverage import EXCEPTIONS
+from evaluation.core.items import TARGET_SIDES
 from evaluation.core.metrics import METRICS, RANKED_DECODES, cited_codes
 from evaluation.core.stats import compare
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
@@ -56,10 +58,12 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         ("rule", "item__data__rule"),
         ("style", "item__data__style"),
         ("side", "item__data__side"),
-        ("group", "scores__group"),
+        ("clause", "output__clause"),
     ):
         if filters.get(name):
             found = found.filter(**{column: filters[name]})
+    if filters.get("group"):
+        found = of_group(found, filters["group"])
     if filters.get("tier"):
         found = of_tier(found, filters["tier"])
     if filters.get("cited") in CITED:
@@ -74,6 +78,14 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
     return found
+
+
+# of a benchmark's request
+IS_EXCEPTION = Q(item__data__has_key="side") & ~Q(item__data__side__in=TARGET_SIDES)
+
+
+def of_group(rows: QuerySet[Prediction], group: str) -> QuerySet[Prediction]:
+    return rows.filter(IS_EXCEPTION if group == EXCEPTIONS else Q(scores__group=group))
 
 
 def of_tier(rows: QuerySet[Prediction], tier: str) -> QuerySet[Prediction]:
@@ -213,7 +225,7 @@ def compared(
 
 def narrowed(rows: QuerySet[Prediction], group: str, domain: str) -> QuerySet[Prediction]:
     if group:
-        rows = rows.filter(scores__group=group)
+        rows = of_group(rows, group)
     return rows.filter(item__domain=domain) if domain else rows
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from catalog.models import Domain
 from evaluation.core import confusion
 from evaluation.core.confusion import EMBEDDING, MODEL, Ground, Rank, Tallies, Tally
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL
 from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, still_there, traffic
 from evaluation.coverage.selectors import (
@@ -42,7 +42,7 @@ from evaluation.results.groups import in_force, lock
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-EDITION = 3  # of the arithmetic: another one makes a recount due
+EDITION = 4  # of the arithmetic: another one makes a recount due
 PATIENCE = timedelta(seconds=60)  # between two counts by the sweeper, however much samples and drafts move
 Values = dict[str, Any]
 ROWS = 2000  # of one statement
@@ -141,6 +141,8 @@ def _outcome_of(one: Labelled, tools: Mapping[int, ToolName], ground: Ground) ->
         "group": ground.groups.group(outcome.gold),
         "gold": list(outcome.gold),
         "clusters": list(ground.clusters(outcome.gold)),
+        "is_exception": one.is_exception,
+        "unspoken_id": one.unspoken,
     }
     for side in (MODEL, EMBEDDING):
         miss = ground.miss(outcome, side)
@@ -217,10 +219,12 @@ def _domain_of(
     terms = confusion.gap_terms(waiting, ours, recorded)
     covered = confusion.covered_tally(rows, ours)
     gaps = [clusters[row.cluster.id] for row in rows if clusters[row.cluster.id]["open_tools"]]
-    groups: dict[str, list[Labelled]] = {ALL: own, **{name: [] for name in GROUPS}}
+    groups: dict[str, list[Labelled]] = {ALL: own, **{name: [] for name in LINES}}
     sources: dict[str, list[Labelled]] = {str(source): [] for source in Source}
     for one in own:
         groups[ground.groups.group(one.outcome.gold)].append(one)
+        if one.is_exception:
+            groups[EXCEPTIONS].append(one)
         sources[str(one.source)].append(one)
     told = page.totals
     return {

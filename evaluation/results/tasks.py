@@ -163,6 +163,7 @@ def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | No
                 "job": ctx.job,
                 "seed": SEED,
                 "hardware": hardware_facts(settings.ML_THREADS),
+                "clauses": unit.clauses,
             },
         )
     result["evaluations"].append(evaluation.pk)

@@ -14,7 +14,7 @@ from evaluation.benchmarks import selectors
 from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, score_bar
 from evaluation.core.comparison import SIZE
 from evaluation.core.confidence import Fit, reliability
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.core.stats import Interval, bootstrap
 from evaluation.coverage.one_count import one_count
@@ -29,7 +29,20 @@ from training.models import Model
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
 
-FILTERS = ("only", "trace", "cited", "group", "domain", "tier", "style", "side", "q", "rule", "needless")
+FILTERS = (
+    "only",
+    "trace",
+    "cited",
+    "group",
+    "domain",
+    "tier",
+    "style",
+    "side",
+    "clause",
+    "q",
+    "rule",
+    "needless",
+)
 
 
 @require_GET
@@ -46,6 +59,7 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "evaluation": evaluation,
         "name": selectors.model_name(evaluation.model),
+        "answered": selectors.clause_words(evaluation),
         "slices": slices,
         "facets": facets,
         "titles": {name: metric.title for name, metric in METRICS.items()},
@@ -57,7 +71,7 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "filters": filters,
         "page": page,
         "shown": reads.shown(page.rows, evaluation),
-        "groups": GROUPS,
+        "groups": LINES,
         "traces": [(key, label) for key, (label, _) in reads.TRACES.items()]
         if evaluation.decode in selectors.TRACED
         else [],
@@ -77,7 +91,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
     filters = {name: request.GET.get(name, "") for name in ("group", "domain", "by", "flip", "q")}
     options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
-    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "options": options, "groups": GROUPS}
+    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "options": options, "groups": LINES}
     if a and b:
         context["mismatch"] = a.benchmark_id != b.benchmark_id
         if not context["mismatch"]:

@@ -16,6 +16,7 @@ from django.urls import reverse
 
 from evaluation.benchmarks.selectors import RESULTS, TIERS, rule_results
 from evaluation.core.comparison import METRIC, TaughtCell, ThreeAnswers, taught_cells
+from evaluation.core.items import is_exception
 from evaluation.core.metrics import ALL, cited_codes
 from evaluation.coverage.selectors import shown_model
 from evaluation.models import Benchmark, Evaluation, Prediction
@@ -159,8 +160,9 @@ def _cells(
     """Over the queries that all sides answered; one query. `definition`: of the groups; without one there are none."""
     sides: dict[int, dict[int, Any]] = {one: {} for one in (champion, control, embedding) if one}
     rows = Prediction.objects.filter(evaluation__in=sides).order_by("item")
-    for one, item, domain, scores in rows.values_list("evaluation", "item", F("item__domain"), "scores"):
-        sides[one][item] = (domain, scores)
+    columns = ("evaluation", "item", F("item__domain"), "scores", F("item__data__side"))
+    for one, item, domain, scores, side in rows.values_list(*columns):
+        sides[one][item] = (domain, scores, is_exception({"side": side}))
 
     def recall(side: int | None, item: int) -> float | None:
         return float(sides[side][item][1][METRIC]) if side else None
@@ -173,8 +175,9 @@ def _cells(
                 scores[METRIC],
                 recall(control, item),
                 recall(embedding, item),
+                exception,
             )
-            for item, (domain, scores) in sides[champion].items()
+            for item, (domain, scores, exception) in sides[champion].items()
             if all(item in side for side in sides.values())
         ]
     )

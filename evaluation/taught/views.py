@@ -16,7 +16,8 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
-from evaluation.core.coverage import GROUPS
+from evaluation.core.coverage import EXCEPTIONS, LINES
+from evaluation.core.items import is_exception
 from evaluation.core.metrics import cited_codes
 from evaluation.coverage.one_count import one_count
 from evaluation.models import BenchmarkItem, Prediction
@@ -52,6 +53,10 @@ class AnsweredRequest(NamedTuple):
     domain: str
     group: str
     outcome: str
+    is_exception: bool
+
+    def lies_in(self, group: str) -> bool:
+        return self.is_exception if group == EXCEPTIONS else group in ("", self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ def draw(*, seed: int, show: str = "", tier: str = "", domain: str = "", group: 
     chosen = [
         one
         for one in everything
-        if tier in ("", one.part.benchmark.tier) and domain in ("", one.domain) and group in ("", one.group)
+        if tier in ("", one.part.benchmark.tier) and domain in ("", one.domain) and one.lies_in(group)
     ]
     wanted = [one for one in chosen if show not in FILTERS or one.outcome in FILTERS[show][1]]
     counts = Counter((one.part.champion.pk, one.outcome) for one in chosen)
@@ -106,7 +111,7 @@ def draw(*, seed: int, show: str = "", tier: str = "", domain: str = "", group: 
         len(wanted),
         [part for part in parts if part.benchmark.tier],
         sorted({one.domain for one in everything}),
-        [group for group in GROUPS if any(one.group == group for one in everything)],
+        [group for group in LINES if any(one.lies_in(group) for one in everything)],
     )
 
 
@@ -116,9 +121,13 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
         one.pk: {} for part in parts for one in (part.champion, part.control) if one
     }
     rows = Prediction.objects.filter(evaluation__in=right).order_by()
-    about: dict[int, tuple[str, str]] = {}  # domain and group of an item
-    for evaluation, item, domain, scores in rows.values_list("evaluation", "item", "item__domain", "scores"):
-        right[evaluation][item], about[item] = scores["hit@1"] >= 1, (domain, scores.get("group", ""))
+    about: dict[
+        int, tuple[str, str, bool]
+    ] = {}  # domain and group of an item, and whether it is an exception
+    columns = ("evaluation", "item", "item__domain", "scores", "item__data__side")
+    for evaluation, item, domain, scores, side in rows.values_list(*columns):
+        right[evaluation][item] = scores["hit@1"] >= 1
+        about[item] = (domain, scores.get("group", ""), is_exception({"side": side}))
     found = []
     for part in parts:
         assert part.control is not None
@@ -128,9 +137,9 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
                 outcome = "right" if after[item] else "wrong"
             else:
                 outcome = "fixed" if after[item] else "broken"
-            domain, group = about[item]
+            domain, group, exception = about[item]
             known = group if part.champion.definition_id else ""
-            found.append(AnsweredRequest(part, item, domain, known, outcome))
+            found.append(AnsweredRequest(part, item, domain, known, outcome, exception))
     return found
 
 

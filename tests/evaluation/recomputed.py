@@ -95,11 +95,11 @@ def requests(model) -> pd.DataFrame:
         learned = {text_key(query) for query in members.values_list("sample__query", flat=True)}
     rows = []
 
-    def add(source, key, names, ours, embedding):
+    def add(source, key, names, ours, embedding, exception=False):
         gold = [ids[name] for name in names if name in ids]
         side = ours if model is not None else embedding
         if gold and side is not None and text_key(key) not in learned:
-            rows.append((source, text_key(key), tuple(sorted(names)), gold, ours, embedding))
+            rows.append((source, text_key(key), tuple(sorted(names)), gold, ours, embedding, exception))
 
     items = frame(
         BenchmarkItem.objects.order_by("pk"), "id", "benchmark", "benchmark__name", "benchmark__version"
@@ -109,6 +109,10 @@ def requests(model) -> pd.DataFrame:
     ]
     items["tools"] = [
         data["tools"] for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
+    ]
+    items["exception"] = [
+        data.get("side") == "exception"
+        for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
     ]
     made = frame(Evaluation.objects.filter(benchmark__kind="prb"), "id", "model", "benchmark", "decode")
     made = made.merge(
@@ -127,7 +131,8 @@ def requests(model) -> pd.DataFrame:
     wide = answers.pivot(index="item", columns="side", values="first") if len(answers) else pd.DataFrame()
     for row in items[items.id.isin(wide.index)].itertuples():
         firsts = [wide.at[row.id, side] if side in wide else None for side in ("ours", "embedding")]
-        add("benchmark", row.query, row.tools, *[None if pd.isna(one) else one for one in firsts])
+        firsts = [None if pd.isna(one) else one for one in firsts]
+        add("benchmark", row.query, row.tools, *firsts, row.exception)
 
     if model is not None:
         kept = KeptOutAnswer.objects.filter(model=model, sample__human="approved", sample__machine="ready")
@@ -149,7 +154,7 @@ def requests(model) -> pd.DataFrame:
             near = next(iter(known.embedding), "") if known and known.embedding is not None else None
             if label and ours is not None:
                 add("production", row.query, label, ours, near)
-    found = pd.DataFrame(rows, columns=["source", "key", "label", "gold", "ours", "embedding"])
+    found = pd.DataFrame(rows, columns=["source", "key", "label", "gold", "ours", "embedding", "exception"])
     found = found[~found.duplicated(["key", "label"])].reset_index(drop=True)
     for side in ("ours", "embedding"):
         found[side] = [None if pd.isna(name) else ids.get(name, -1) for name in found[side]]
@@ -315,6 +320,7 @@ def recomputed() -> dict[str, dict]:
             "groups": {
                 "all": shares(own),
                 **{name: shares(own[own.group == name]) for name in ("covered", "uncovered", "outside")},
+                "exceptions": shares(own[own.exception.astype(bool)]),
             },
             "sources": {
                 name: shares(own[own.source == name]) for name in ("benchmark", "sample", "production")

@@ -123,7 +123,8 @@ class World:
         chance = random.Random(5)
         for gold in [chance.choice(self.every) for _ in range(40)]:
             first = self.guess(gold)
-            answers.append((gold, [first.name] if first else []))
+            side = {"side": "exception"} if len(answers) % 3 == 0 else {}
+            answers.append((gold, [first.name] if first else [], {}, side))
         more = {"benchmark": self.benchmark} if self.benchmark else {}
         decode = "fast" if model else "embedding"
         made = make_evaluation(*answers, model=model, decode=decode, **more)

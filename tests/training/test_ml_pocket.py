@@ -334,7 +334,7 @@ def test_an_export_reads_back_with_the_same_logits_and_clause_rows(
     assert [(one["text"], one["tools"], one["version"]) for one in spec["clauses"]] == [
         (one["text"], one["tools"], 1) for one in RULE["statements"]
     ]
-    assert spec["calibration"] == {"bar": 1.9, "sharpness": 4.0, "untrained": 2.0}
+    assert spec["calibration"] == {"bar": 2.1, "sharpness": 4.0, "untrained": 2.0}
     lost = moved / "tokenizer.json"
     lost.write_text("{}")
     with pytest.raises(TraceError, match="tokenizer.json"):

@@ -21,6 +21,7 @@ from django.utils.module_loading import import_string
 
 from catalog.models import Tool
 from catalog.services import retired_names
+from rules.core.text_clauses import LEADING
 from rules.selectors import clauses_in_force
 from synthesis.models import LoopSettings
 from trace_site.artefacts import store
@@ -356,6 +357,22 @@ def clauses_of(folder: Path, digest: str) -> frozenset[str]:
     return frozenset(one["token"] for one in read_json(folder / "trace.json").get("clauses", ()))
 
 
+def untaught_clauses(model: Model | None) -> dict[str, bool]:
+    """{token: whether it waits for training} of the clauses of published rules that lead to tools and that a model was
+    not taught; None: plain search, which no training taught. None of a model that writes, which holds no clauses."""
+    if model is not None and not holds_newer(model):
+        return {}
+    try:
+        taught = clauses_of(export_dir(model), model.store_digest) if model else frozenset()
+    except (TraceError, OSError):
+        return {}
+    return {
+        one["token"]: one["waits"]
+        for one in held_clauses()
+        if one["stance"] in LEADING and one["token"] not in taught
+    }
+
+
 @lru_cache(maxsize=16)
 def is_outdated(folder: Path, digest: str) -> bool:
     """Whether an export is of the pocket model of before, which wrote and cannot be asked any more."""
@@ -387,6 +404,17 @@ class Served:
         # what a language model has learned it keeps, in force or not
         moved = taught ^ now if holds_newer(model) else now - taught
         return cls(tuple(sorted(retired_names() & known)), tuple(newer), tuple(clauses), tuple(sorted(moved)))
+
+    def counted(self, model: Model) -> dict[str, int]:
+        """{clauses, rules, untrained}: how many may decide, of how many rules, how many of them it was not taught."""
+        taught = clauses_of(export_dir(model), model.store_digest)
+        leading = [one for one in self.clauses if one["stance"] in LEADING]
+        held = [one for one in leading if one["token"] in taught or not one["waits"]]
+        return {
+            "clauses": len(held),
+            "rules": len({one["domain"] + one["rule"] for one in held}),
+            "untrained": sum(one["token"] not in taught for one in held),
+        }
 
 
 def lost_tools(model: Model, champion: Model) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management import CommandParser
 
-from evaluation.benchmarks.selectors import slices
+from evaluation.benchmarks.selectors import clause_words, slices
 from evaluation.benchmarks.services import evaluation_request
 from evaluation.core.metrics import METRICS
 from evaluation.core.stats import interval_words
@@ -51,7 +51,8 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
     """One line per domain and group: n, then every metric with its interval."""
     model, benchmark = evaluation.model, evaluation.benchmark
     who = f"model {model.pk} {model.run.cell}" if model else "embedding baseline"
-    yield f"{who} on {benchmark.title}, {evaluation.decode}"
+    words = clause_words(evaluation)
+    yield f"{who} on {benchmark.title}, {evaluation.decode}{words and f', {words}'}"
     if benchmark.is_development:
         yield "  a development half: thresholds are chosen on it, so its figures are not shown"
         return

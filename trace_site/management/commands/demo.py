@@ -194,7 +194,7 @@ class Command(TraceCommand):
         model = models_of(WITH_RULES).earliest("pk").pk
         (before, _), (after, asked) = first_tools(None), first_tools(model)
         minutes, seconds = divmod(round(time.monotonic() - self.started), 60)
-        figures = f"first tool right in {after} of {asked} test requests, with plain search in {before}"
+        figures = f"first tool right in {after} of {asked} test requests, with plain search, without rules, in {before}"
         self.progress.say(
             f"All steps are done, after {minutes} min {seconds} s. Model {model} answers: {figures}."
         )
