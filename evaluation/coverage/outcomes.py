@@ -157,7 +157,7 @@ def still_there(requests: Iterable[int]) -> set[int]:
 def labelled(
     model: Model | None, ids: Mapping[str, int], benchmarks: Mapping[int, Mapping[str, int]]
 ) -> list[Labelled]:
-    """Every labelled request that counts; `ids`: {name: id} of all tools. Seven queries, and two more for each
+    """Every labelled request that counts; `ids`: {name: id} of all tools. Nine queries, and three more for each
     evaluation that this process has not read."""
     found: list[Labelled] = []
     seen: set[tuple[str, Label]] = set()

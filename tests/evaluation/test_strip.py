@@ -92,6 +92,7 @@ def test_the_share_of_right_first_tools_is_the_one_that_domains_are_counted_with
     assert (
         "first tool right in" in (shown := page(client_as("expert"))) and "2 of 3</a> test requests" in shown
     )
+    assert "test requests, measured without rules" in " ".join(shown.split())
 
 
 def test_a_champion_that_domains_are_not_counted_for_yet_is_not_measured(client_as, training):
