@@ -9,14 +9,12 @@ with the same weights, a kill before it stops by the clock again.
 
 import ctypes
 import math
-import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -108,65 +106,6 @@ def peak_memory_mb() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-# Optional: every row of metrics also to TensorBoard or MLflow, chosen by TRACE_REPORT_TO.
-#
-# Nothing of it is imported unless the variable is set; metrics.jsonl stays the record.
-
-VARIABLE = "TRACE_REPORT_TO"
-Reporter = Callable[[dict[str, Any]], None]
-
-
-@contextmanager
-def reporter(run: RunDir, stage: str) -> Iterator[Reporter]:
-    """A callable that passes a row on. Raises TraceError for an unknown name or a package that is not installed."""
-    wanted = os.environ.get(VARIABLE, "") if run.writer else ""
-    if wanted not in ("", "tensorboard", "mlflow"):
-        raise TraceError(
-            f"'{wanted}' is not a place metrics can be sent to.",
-            code="bad_setting",
-            where=VARIABLE,
-            hint="Set it to tensorboard, to mlflow, or to nothing.",
-        )
-    if not wanted:
-        yield lambda row: None
-        return
-    try:
-        package = import_module(wanted)
-    except ImportError as error:
-        raise TraceError(
-            f"{VARIABLE} is {wanted}, which is not installed.",
-            code="not_installed",
-            where=VARIABLE,
-            hint="Install the report extra: pip install -e '.[report]' -c constraints/constraints.txt.",
-        ) from error
-    if wanted == "mlflow":  # at the server of MLFLOW_TRACKING_URI; a resume goes on in the same MLflow run
-        kept = run.root / "mlflow.txt"
-        known = kept.read_text().strip() if kept.exists() else None
-        title = None if known else f"{run.root.name} {stage}"
-        with package.start_run(run_id=known or None, run_name=title) as active:
-            kept.write_text(active.info.run_id)
-            yield lambda row: package.log_metrics(figures(row), step=row["step"])
-        return
-    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(run.root / "tensorboard"))
-
-    def tell(row: dict[str, Any]) -> None:
-        for name, value in figures(row).items():
-            writer.add_scalar(f"{stage}/{name}", value, row["step"])
-
-    try:
-        yield tell
-    finally:
-        writer.close()
-
-
-def figures(row: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a row that make a curve."""
-    numbers = {
-        name: value for name, value in row.items() if isinstance(value, (int, float)) and name != "step"
-    }
-    return {name: float(value) for name, value in numbers.items()}
-
-
 METRICS_SECONDS = 1.0
 
 Progress = Callable[[int, int, str], None]
@@ -210,7 +149,7 @@ def fit(
     batches: list[list[int]] = []
     started = saved = wrote = time.monotonic()
     seconds, tokens = state.seconds, state.tokens
-    with reporter(run, name) as tell, float32_attention(trainee.attending):
+    with float32_attention(trainee.attending):
         while state.step < steps and not state.spent:
             epoch, position = divmod(state.step, per_epoch)
             if not batches or position == 0:
@@ -248,7 +187,6 @@ def fit(
                         "epoch": round(state.step / per_epoch, 3),
                     }
                     run.add_metrics(row)
-                    tell(row)
                     report(state.step, steps, f"{name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
                 wrote, tokens = now, state.tokens
 
