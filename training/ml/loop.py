@@ -8,7 +8,6 @@ with the same weights, a kill before it stops by the clock again.
 """
 
 import ctypes
-import math
 import resource
 import sys
 import time
@@ -29,7 +28,7 @@ from training.core.rundir import RunDir
 from training.ml.bases.named import device, without_adapters
 from training.ml.checkpoints import State, Trainer, resume, save, settle
 from training.ml.data import epoch_batches, replayed
-from training.ml.optimizer import Optimizer, early_stop, learning_rate
+from training.ml.optimizer import adamw, early_stop, learning_rate
 from training.ml.step import train_step
 from training.ml.team import Team
 from training.ml.trainee import Example, Trainee
@@ -136,67 +135,30 @@ def fit(
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
     trainer = prepare(trainee, examples, stage, recipe, run, name, replay)
-    steps, team = trainer.steps, trainer.team
     resume(trainer)
-    state = trainer.state
+    state, team = trainer.state, trainer.team
     team.require_same(trainer.fingerprint, state.step)
     trainee.check(examples)
     trainee.model.train()
-
-    lengths = [len(example.ids) for example in examples]
-    per_epoch = math.ceil(len(lengths) / stage.batch_size)
-    beside = round(recipe.replay * stage.batch_size)
-    batches: list[list[int]] = []
-    started = saved = wrote = time.monotonic()
-    seconds, tokens = state.seconds, state.tokens
+    meter, started, seconds = Meter(trainer, report), time.monotonic(), state.seconds
+    saved = started
     with float32_attention(trainee.attending):
-        while state.step < steps and not state.spent:
-            epoch, position = divmod(state.step, per_epoch)
-            if not batches or position == 0:
-                batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
-            own = [examples[number] for number in batches[position]]
-            again = replayed(len(replay), beside, recipe.seed, state.step)
-            norm = train_step(trainer, [*own, *(replay[number] for number in again)])
+        for batch in batches(trainer, replay):
+            norm = train_step(trainer, batch)
             now = time.monotonic()
             state.seconds = seconds + now - started
-
             stop = False
             if state.step % team.rhythm == 0:
                 spent = 0 < stage.max_seconds <= state.seconds
                 stop, state.spent = team.agree(run.stop_requested(), spent)
-            last = state.spent or state.step >= steps
-
-            # about every second a row of metrics; every step and token is in one
-            passed = now - wrote
-            if last or passed >= METRICS_SECONDS or state.step == 1:
-                settle(trainer)
-                if run.writer:
-                    rate = (state.tokens - tokens) / max(passed, 1e-6)
-                    row = {
-                        "stage": name,
-                        "step": state.step,
-                        "steps": steps,
-                        "tokens": state.tokens,
-                        "loss": round(state.loss, 4),
-                        "lr": learning_rate(stage, (state.step - 1) / steps),
-                        "grad_norm": round(norm.item(), 4),
-                        "tokens_per_second": round(rate, 1),
-                        "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
-                        "memory_mb": round(peak_memory_mb()),
-                        "seconds": round(state.seconds, 2),
-                        "epoch": round(state.step / per_epoch, 3),
-                    }
-                    run.add_metrics(row)
-                    report(state.step, steps, f"{name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
-                wrote, tokens = now, state.tokens
-
+            last = state.spent or state.step >= trainer.steps
+            meter.read(norm, now, last)
             if state.spent or (not last and (stop or now - saved >= recipe.checkpoint_seconds)):
                 kept = save(trainer)
                 saved = time.monotonic()
             if stop and not last:
                 note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
-                raise Stopped(f"stopped on request at step {state.step} of {steps}{note}")
-
+                raise Stopped(f"stopped on request at step {state.step} of {trainer.steps}{note}")
     trainee.model.eval()
     team.leave()
     if early := early_stop(stage, state.step, len(examples)):
@@ -204,6 +166,54 @@ def fit(
     if not run.writer:
         raise HelperDone
     return state
+
+
+def batches(trainer: Trainer, replay: Sequence[Example]) -> Iterator[list[Example]]:
+    """The batch of each step that is left, with what is replayed beside it."""
+    state, stage, recipe, examples = trainer.state, trainer.stage, trainer.recipe, trainer.examples
+    lengths = [len(example.ids) for example in examples]
+    beside = round(recipe.replay * stage.batch_size)
+    order: list[list[int]] = []
+    while state.step < trainer.steps and not state.spent:
+        epoch, position = divmod(state.step, trainer.per_epoch)
+        if not order or position == 0:
+            order = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
+        again = replayed(len(replay), beside, recipe.seed, state.step)
+        yield [*(examples[number] for number in order[position]), *(replay[number] for number in again)]
+
+
+class Meter:
+    """About every second a row of metrics; every step and token is in one."""
+
+    def __init__(self, trainer: Trainer, report: Progress) -> None:
+        self.trainer, self.report = trainer, report
+        self.wrote, self.tokens = time.monotonic(), trainer.state.tokens
+
+    def read(self, norm: torch.Tensor, now: float, last: bool) -> None:
+        trainer, state, passed = self.trainer, self.trainer.state, now - self.wrote
+        if not (last or passed >= METRICS_SECONDS or state.step == 1):
+            return
+        settle(trainer)
+        if trainer.run.writer:
+            rate = (state.tokens - self.tokens) / max(passed, 1e-6)
+            row = {
+                "stage": trainer.name,
+                "step": state.step,
+                "steps": trainer.steps,
+                "tokens": state.tokens,
+                "loss": round(state.loss, 4),
+                "lr": learning_rate(trainer.stage, (state.step - 1) / trainer.steps),
+                "grad_norm": round(norm.item(), 4),
+                "tokens_per_second": round(rate, 1),
+                "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
+                "memory_mb": round(peak_memory_mb()),
+                "seconds": round(state.seconds, 2),
+                "epoch": round(state.step / trainer.per_epoch, 3),
+            }
+            trainer.run.add_metrics(row)
+            told = f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s"
+            self.report(state.step, trainer.steps, told)
+        self.wrote, self.tokens = now, state.tokens
 
 
 def prepare(
@@ -229,6 +239,6 @@ def prepare(
             weights[key] = value
     ids = [astuple(example) for example in (*examples, *replay)]
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
-    optimizer, steps = Optimizer(trainee, weights, stage), stage.steps(len(examples))
+    optimizer, steps = adamw(trainee, weights, stage), stage.steps(len(examples))
     parts = (run, name, State(), optimizer, weights, fingerprint, steps, team)
     return Trainer(trainee, examples, stage, recipe, *parts)
