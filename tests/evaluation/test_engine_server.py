@@ -541,7 +541,7 @@ def test_missing_export_is_404(tmp_path, ask):
 def test_changed_file_is_refused_by_its_digest(tmp_path):
     export = folder(tmp_path / "m")
     (export / "config.json").write_text('{"evil": 1}')
-    with pytest.raises(TraceError, match="config.json.*not the one"):
+    with pytest.raises(TraceError, match="config.json.*not the file"):
         verify(export)
 
 
@@ -608,7 +608,7 @@ def test_a_damaged_manifest_is_an_answer(tmp_path, ask, text):
     (export / "manifest.json").write_text(text)
     models = models_below(tmp_path, lambda path: verify(path))
     status, _, answer = ask(models, {"model": str(export), "query": "pay"})
-    assert status in (400, 404) and answer["code"] in {"bad_json", "no_export"}
+    assert status in (400, 404) and answer["code"] in {"bad_json", "bad_export"}
 
 
 def test_a_manifest_that_cannot_be_read_is_an_answer(tmp_path, ask, monkeypatch):
