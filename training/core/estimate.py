@@ -126,7 +126,6 @@ def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
 def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, float]:
     pocket, described = recipe.base == POCKET, lengths.description
     answer = TURN[pocket] + (0 if pocket else lengths.answer * (UNITS[recipe.format] + 1) + 2)
-    reread = (described + min(described, SHORT)) / 2 / CHARS_A_TOKEN + answer
     records = tokens = 0.0
     for branch, count in lengths.samples.items():
         if branch == "rule" and not retrieval.endswith("R"):
@@ -136,7 +135,8 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
         again = recipe.empty_thinking_share if trace else 0.0
         records += count * (1 + again)
         tokens += count * (min(plain + trace, recipe.max_seq_len) + again * plain)
-    return records, tokens + records * recipe.replay * reread
+    reread = (described + min(described, SHORT)) / 2 / CHARS_A_TOKEN + answer
+    return records, tokens + (records * recipe.replay * reread if pocket else 0)
 
 
 # How large a named base is, from its configuration or, failing that, from its name; and an encoder.
