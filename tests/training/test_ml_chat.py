@@ -11,6 +11,7 @@ from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Record, Snapshot, load_snapshot, stage2_records  # noqa: E402
+from training.ml.bases.adapters import template_markers  # noqa: E402
 from training.ml.bases.chat import LETTER, QUESTION, SENTENCES, Chat  # noqa: E402
 from training.ml.bases.named import add_tokens  # noqa: E402
 from training.ml.language import IGNORE, encode  # noqa: E402
@@ -31,7 +32,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 def chat_for(snapshot: Snapshot, fmt: str, longest: int = 128) -> Chat:
     tokenizer = gemma_tokenizer()
     add_tokens(tokenizer, snapshot.family_strings(fmt))
-    return Chat(tokenizer, "chat", longest)
+    return Chat(tokenizer, longest, template_markers(tokenizer))
 
 
 def supervised(chat: Chat, record: Record) -> tuple[str, str]:

@@ -239,7 +239,6 @@ class _LanguageFiles:
         return {
             "reasoning": self.recipe.reasoning,
             "thinking": {"open": chat.markers.open, "close": chat.markers.close},
-            "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
             "tools": tool_facts(self.snapshot, lambda name: chat.unit_ids(tool_units(name, fmt))),

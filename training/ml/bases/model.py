@@ -145,7 +145,7 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> LanguageTrainee:
     added = prepare(tokenizer)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
     grow_tables(model, len(tokenizer))
-    chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens, template_markers(tokenizer, added))
+    chat = Chat(tokenizer, recipe.max_prompt_tokens, template_markers(tokenizer, added))
     init_rows(model, chat, snapshot, recipe)
     return LanguageTrainee(
         model=with_lora(model, chat, snapshot, recipe),
@@ -168,8 +168,8 @@ def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[
         chat=chat,
         token_init=spec["token_init"],
         source=str(init),
-        licence=spec.get("licence", Trainee.licence),
-        stages=list(spec.get("stages", [])),
+        licence=spec["licence"],
+        stages=list(spec["stages"]),
         grown=len(fresh),
     )
 
