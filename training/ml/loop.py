@@ -7,7 +7,6 @@ the schedule as it was. The step it stops at is kept as a checkpoint before anyt
 with the same weights, a kill before it stops by the clock again.
 """
 
-import ctypes
 import resource
 import sys
 import time
@@ -33,11 +32,9 @@ from training.ml.step import train_step
 from training.ml.team import Team
 from training.ml.trainee import Example, Trainee
 
-# Attention in float32 while the rest of a CPU training runs in bf16.
-#
-# torch's fused CPU attention takes twice as long on bf16 as on float32 (forward and backward, 64 to 512 positions), and
-# it is exact there. Elsewhere, and without autocast, the library's own `sdpa` is used.
-
+# Attention in float32 while the rest of a CPU training runs in bf16: torch's fused CPU attention takes twice as long on
+# bf16 as on float32 (forward and backward, 64 to 512 positions), and is exact there. Elsewhere, and without autocast,
+# the library's own `sdpa` is used.
 NAME = "sdpa_float32"
 
 
@@ -76,27 +73,6 @@ def float32_attention(model: Any) -> Iterator[None]:
         base.set_attn_implementation("sdpa")
 
 
-# Memory of a training process: how much it took, and keeping the allocator from giving back what it needs again.
-
-
-# glibc's mallopt: blocks up to this size come from the heap, and the heap's end is not given back below the next
-M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
-KEPT = 2**30  # bytes; a training step frees and takes tens of MB again and again
-
-
-def reuse_freed_memory() -> None:
-    """Let large tensors reuse freed memory: else each step has the kernel clear fresh pages (a tenth of the time).
-
-    Does nothing where the C library is not glibc.
-    """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, KEPT)
-        mallopt(M_TRIM_THRESHOLD, KEPT)
-
-
 def peak_memory_mb() -> float:
     """The most memory held so far: the accelerator's, or this process's."""
     if torch.cuda.is_available():
@@ -133,7 +109,6 @@ def fit(
     `replay`: examples of which `recipe.replay` go beside each example of a batch.
     """
     torch.set_num_threads(recipe.threads)
-    reuse_freed_memory()
     trainer = prepare(trainee, examples, stage, recipe, run, name, replay)
     resume(trainer)
     state, team = trainer.state, trainer.team
