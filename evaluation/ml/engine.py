@@ -38,6 +38,7 @@ from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_jsonl
 from training.core.recipe import POCKET
+from training.core.rundir import whole_lines
 
 BATCH = {FAST: 32, BEAM: 8, TRACE: 32, TRACE_FREE: 32, LETTERS: 16}
 IDLE_SECONDS = 60.0
@@ -198,11 +199,8 @@ def finished_ids(path: Path) -> frozenset[str]:
     """Ids already predicted; cuts the file after its last whole line."""
     if not path.is_file():
         return frozenset()
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        with path.open("r+b") as handle:
-            handle.truncate(len(whole))
+    with path.open("r+b") as handle:
+        whole_lines(handle.fileno())
     return frozenset(str(row["id"]) for _, row in read_jsonl(path))
 
 

@@ -3,15 +3,14 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json, sha256_file
+from trace_site.lib.files import read_json
 from trace_site.lib.store import INDEX
-from training.core.delivery import KINDS, RUNS_CODE
+from training.core.delivery import RUNS_CODE, check_files
 
 NEEDED = ("config.json", "trace.json", "tokenizer.json")
-UNLISTED = {"manifest.json", INDEX}
 CONFIGS = {f"{part}config.json" for part in ("", "tokenizer_", "generation_", "preprocessor_", "processor_")}
 
 
@@ -27,27 +26,16 @@ def digest(folder: Path) -> str:
 def verify(folder: Path) -> str:
     """Every file against the manifest, and none that loading could run; returns the digest.
 
-    Raises TraceError `no_export`, `bad_digest` or `bad_export`.
+    Raises TraceError `no_export` or `bad_export`.
     """
     identity = digest(folder)
-    manifest = read_json(folder / "manifest.json")
-    files = cast(Any, manifest.get("files") if isinstance(manifest, dict) else None)
-    if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
-        raise refused("the manifest lists no files.", folder, "no_export", "")
+    try:
+        files = check_files(folder, {INDEX})
+    except TraceError as error:
+        raise refused(error.message, Path(error.where)) from error
     for name in NEEDED:
         if name not in files:
             raise refused(f"the manifest does not list {name}.", folder, "no_export", "")
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_symlink() or (path.is_file() and name not in {*files, *UNLISTED}):
-            raise refused("is not listed in the manifest.", path)
-    for name, entry in files.items():
-        inside = PurePosixPath(name)
-        if inside.is_absolute() or ".." in inside.parts or inside.suffix not in KINDS:
-            raise refused(f"'{name}' is no file that an export holds.", folder)
-        if not (folder / name).is_file() or sha256_file(folder / name) != entry.get("sha256"):
-            why = "the file is not the one the manifest describes."
-            raise refused(why, folder / name, "bad_digest", "Fetch the model again from the store.")
     for name in sorted(files):
         keys = set(_keys(read_json(folder / name))) if PurePosixPath(name).name in CONFIGS else set()
         if found := RUNS_CODE & keys:

@@ -15,13 +15,12 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -300,15 +299,12 @@ class Engine:
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
         """Predictions in the order of the items, some at a time; `done` ids are left out."""
-        left = deque(item for item in items if str(item["id"]) not in done)
+        left = [item for item in items if str(item["id"]) not in done]
         pool = ThreadPoolExecutor(AT_ONCE, "backend")
-        running: deque[Future[Item]] = deque()
         try:
             started = time.monotonic()
-            while left or running:
-                while left and len(running) < AT_ONCE:
-                    running.append(pool.submit(self._answer, left.popleft(), decode, k))
-                rows = [running.popleft().result() for _ in range(min(BLOCK, len(running)))]
+            answers = pool.map(lambda item: self._answer(item, decode, k), left)
+            while rows := list(islice(answers, BLOCK)):
                 seconds, started = (time.monotonic() - started) / len(rows), time.monotonic()
                 yield [{**row, "seconds": round(seconds, 5)} for row in rows]
         finally:

@@ -319,35 +319,16 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
 
 
 def keep_held(models: Models, data: Answer, _: Departure) -> Answer:
-    """Tools and clauses, by the name under which they will be asked for."""
-    held, tools, clauses = data.get("held"), data.get("tools"), data.get("clauses")
+    """Tools and clauses as the site keeps them, by the name under which they will be asked for."""
+    held, tools, clauses = data.get("held"), data.get("tools") or [], data.get("clauses") or []
     if not isinstance(held, str) or not held:
         raise TraceError("must name what is held.", code="bad_request", where="/held")
-    if not is_rows(tools, is_tool):
-        problem = "must be tools, each with name, description, domain, permissions and deprecated."
-        raise TraceError(problem, code="bad_request", where="/tools")
-    if not is_rows(clauses, is_clause):
-        problem = "must be clauses, each with token, rule, domain, version, set, tools, text and stance."
-        raise TraceError(problem, code="bad_request", where="/clauses")
+    for name, rows in (("tools", tools), ("clauses", clauses)):
+        if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+            raise TraceError(f"must be {name}.", code="bad_request", where=f"/{name}")
     models.held[held] = {"tools": tools, "clauses": clauses}
     drop_oldest(models.held, MOST_HELD)
     return {"held": held, "tools": len(tools), "clauses": len(clauses)}
-
-
-def is_rows(found: Any, fits: Callable[[Answer], bool]) -> TypeGuard[list[Answer]]:
-    return isinstance(found, list) and all(isinstance(one, dict) and fits(one) for one in found)
-
-
-def is_tool(row: Answer) -> bool:
-    texts = all(isinstance(row.get(name), str) for name in ("name", "description", "domain"))
-    told = texts and "/" in row["name"].strip("/") and isinstance(row.get("deprecated"), bool)
-    return told and are_texts(row.get("permissions"))
-
-
-def is_clause(row: Answer) -> bool:
-    texts = all(isinstance(row.get(name), str) for name in ("token", "rule", "domain", "text", "stance"))
-    lists = all(are_texts(row.get(name)) for name in ("set", "tools"))
-    return texts and lists and isinstance(row.get("version"), int)
 
 
 class Server(ThreadingHTTPServer):

@@ -125,16 +125,7 @@ def test_what_is_held_is_told_once_and_answered_with_by_name(tmp_path, ask):
     status, _, refused = ask(models, request)
     assert (status, refused["code"]) == (409, "unknown_catalog")
     told = {"held": "1", "tools": [TOOL], "clauses": [CLAUSE]}
-    wrong_tools = ({**TOOL, "name": "New"}, {**TOOL, "permissions": None}, {"name": "a/b"}, "a/b")
-    wrong_clauses = ({**CLAUSE, "tools": None}, {**CLAUSE, "text": 1}, {"token": "<<NEW#1>>"}, "a")
-    wrongs = [
-        *({"tools": [wrong]} for wrong in wrong_tools),
-        *({"clauses": [wrong]} for wrong in wrong_clauses),
-        {"tools": None},
-        {"clauses": None},
-        {"held": ""},
-    ]
-    for wrong in wrongs:
+    for wrong in ({"tools": ["a/b"]}, {"clauses": ["a"]}, {"tools": {"a": 1}}, {"held": ""}):
         assert ask(models, {**told, **wrong}, "/held")[0] == 400, wrong
     assert ask(models, told, "/held")[0] == 200
     for path in ("/retrieve", "/batch"):
@@ -541,7 +532,7 @@ def test_missing_export_is_404(tmp_path, ask):
 def test_changed_file_is_refused_by_its_digest(tmp_path):
     export = folder(tmp_path / "m")
     (export / "config.json").write_text('{"evil": 1}')
-    with pytest.raises(TraceError, match="config.json.*not the one"):
+    with pytest.raises(TraceError, match="config.json.*not the file"):
         verify(export)
 
 
@@ -608,7 +599,7 @@ def test_a_damaged_manifest_is_an_answer(tmp_path, ask, text):
     (export / "manifest.json").write_text(text)
     models = models_below(tmp_path, lambda path: verify(path))
     status, _, answer = ask(models, {"model": str(export), "query": "pay"})
-    assert status in (400, 404) and answer["code"] in {"bad_json", "no_export"}
+    assert status in (400, 404) and answer["code"] in {"bad_json", "bad_export"}
 
 
 def test_a_manifest_that_cannot_be_read_is_an_answer(tmp_path, ask, monkeypatch):

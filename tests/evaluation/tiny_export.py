@@ -32,6 +32,7 @@ MARKERS = {
     "open": OPEN,
     "close": CLOSE,
     "empty": OPEN + CLOSE,
+    "added": [],
 }
 
 
@@ -100,7 +101,6 @@ def write_export(
         "base": "tiny/llama",
         "reasoning": reasoning,
         "thinking": {"open": OPEN, "close": CLOSE},
-        "adapter": "chat",
         "markers": MARKERS,
         "tools": [
             {**tool, "ids": tokenizer.convert_tokens_to_ids(tool_units(tool["name"], fmt))}

@@ -59,7 +59,7 @@ def chat_for(family: str) -> Chat:
     tokenizer = family_tokenizer(family)
     added = adapters.prepare(tokenizer)
     add_tokens(tokenizer, [TOOL])
-    return Chat(tokenizer, "chat", 128, adapters.template_markers(tokenizer, added))
+    return Chat(tokenizer, 128, adapters.template_markers(tokenizer, added))
 
 
 @pytest.fixture(params=sorted(FAMILIES))
@@ -111,7 +111,7 @@ def test_training_and_inference_ask_the_same_on_another_day(family: str, tmp_pat
     chat.tokenizer.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(str(tmp_path))
     again.chat_template = "{{ raise_exception('the template of the day') }}"
-    spec = {"adapter": chat.adapter, "markers": asdict(chat.markers)}
+    spec = {"markers": asdict(chat.markers)}
     later = chat_of(spec, again, chat.max_prompt_tokens)
     assert later.query_ids("show it", ["a.read"]) == chat.query_ids("show it", ["a.read"])
     assert later.render(THOUGHT) == chat.render(THOUGHT)

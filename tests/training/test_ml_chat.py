@@ -8,9 +8,10 @@ pytest.importorskip("torch")
 
 from tests.training.small_bases import gemma_tokenizer  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
-from training.core.memorization import replay_records, stage1_records  # noqa: E402
+from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Record, Snapshot, load_snapshot, stage2_records  # noqa: E402
+from training.ml.bases.adapters import template_markers  # noqa: E402
 from training.ml.bases.chat import LETTER, QUESTION, SENTENCES, Chat  # noqa: E402
 from training.ml.bases.named import add_tokens  # noqa: E402
 from training.ml.language import IGNORE, encode  # noqa: E402
@@ -31,7 +32,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 def chat_for(snapshot: Snapshot, fmt: str, longest: int = 128) -> Chat:
     tokenizer = gemma_tokenizer()
     add_tokens(tokenizer, snapshot.family_strings(fmt))
-    return Chat(tokenizer, "chat", longest)
+    return Chat(tokenizer, longest, template_markers(tokenizer))
 
 
 def supervised(chat: Chat, record: Record) -> tuple[str, str]:
@@ -120,12 +121,3 @@ def test_targets_are_the_next_token_where_the_mask_is_set(snapshot: Snapshot) ->
             assert example.targets[at] == (number if mask else IGNORE)
         assert example.targets[-1] == IGNORE
     assert encode(records, chat_for(snapshot, "a"), 5) == ([], 5)
-
-
-def test_a_replayed_description_asks_as_a_request_and_answers_with_its_tool(snapshot: Snapshot) -> None:
-    recipe = Recipe(format="c", retrieval="r+R")
-    assert replay_records(snapshot, recipe) == []
-    found = replay_records(snapshot, recipe.with_cell(replay=1.0))
-    assert {record.kind for record in found} == {"retrieve"} and len(found) == 2 * len(NAMES)
-    asked, answer = supervised(chat_for(snapshot, "c"), found[0])
-    assert "Reads a pay slip<turn|>" in asked and answer == f'["{TOOL["c"]}"]<turn|>'

@@ -116,7 +116,7 @@ def test_a_resumed_trainer_holds_what_was_saved(tmp_path: Path) -> None:
     assert again.state == replace(first.state)
     for key, value in first.weights.items():
         assert value.equal(again.weights[key])
-        kept, found = first.optimizer.moments(value), again.optimizer.moments(again.weights[key])
+        kept, found = first.optimizer.state[value], again.optimizer.state[again.weights[key]]
         assert kept and kept.keys() == found.keys()
         assert all(moment.equal(found[name]) for name, moment in kept.items())
     folder = first.run.latest_checkpoint()

@@ -33,7 +33,7 @@ def chat_of(snapshot: Snapshot, family: str, longest: int = 256) -> Chat:
     tokenizer = family_tokenizer(family)
     added = prepare(tokenizer)
     add_tokens(tokenizer, snapshot.family_strings("c"))
-    return Chat(tokenizer, "chat", longest, template_markers(tokenizer, added))
+    return Chat(tokenizer, longest, template_markers(tokenizer, added))
 
 
 def record_of(snapshot: Snapshot, kind: str, memo: str = "m") -> Record:

@@ -146,7 +146,7 @@ def test_text_split_over_parts_gives_no_token_either(tokenizer: Any, text: str, 
 
 def _chat(tokenizer: Any) -> Chat:
     if not hasattr(tokenizer, "chat"):
-        tokenizer.chat = Chat(tokenizer, "chat", 4096, adapters.template_markers(tokenizer))
+        tokenizer.chat = Chat(tokenizer, 4096, adapters.template_markers(tokenizer))
     found: Chat = tokenizer.chat
     return found
 

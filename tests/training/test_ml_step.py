@@ -31,7 +31,7 @@ def gradient(trainer: Trainer, micro: int) -> tuple[float, dict[str, torch.Tenso
 
 
 def trained_on(trainer: Trainer, batch: Batch[Any]) -> float:
-    trainer.optimizer.begin()
+    trainer.optimizer.zero_grad()
     return step.gradients(trainer, batch).item()
 
 

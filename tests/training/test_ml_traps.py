@@ -25,6 +25,7 @@ from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import stage2  # noqa: E402
 from training.ml.bases import named
+from training.ml.bases.adapters import template_markers  # noqa: E402
 from training.ml.bases.chat import Chat  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
 from training.ml.bases.named import (  # noqa: E402
@@ -314,7 +315,7 @@ def test_the_end_of_a_turn_is_trained_even_when_it_is_also_the_padding(tmp_path:
     tokenizer.pad_token = tokenizer.eos_token
     snapshot = load_snapshot(write_snapshot(tmp_path / "snapshot"))
     add_tokens(tokenizer, snapshot.family_strings("a"))
-    chat = Chat(tokenizer, "chat", 128)
+    chat = Chat(tokenizer, 128, template_markers(tokenizer))
     assert chat.pad_id == chat.end_ids[0]
     recipe = Recipe(format="a", retrieval="r")
     records = stage1_records(snapshot, recipe) + stage2_records(snapshot, recipe)

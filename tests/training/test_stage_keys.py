@@ -24,9 +24,8 @@ CHANGES: dict[str, set[str]] = {
     "stage2": {"stage2"},
     "max_new_tokens": LATER,  # part of what the stage exports
     "empty_thinking_share": {"stage2"},
-    "replay": LATER,
     **dict.fromkeys(
-        ("threads", "checkpoint_seconds", "activation_checkpointing", "pocket", "retrieval"), set()
+        ("threads", "checkpoint_seconds", "activation_checkpointing", "pocket", "replay", "retrieval"), set()
     ),
 }
 OTHER: dict[str, Any] = {
@@ -95,6 +94,7 @@ def test_pocket_depends_on_its_encoder_and_on_what_its_exports_say_and_not_on_ad
     after = keys(changed(recipe, name, default))
     assert all(after[stage] != key for stage, key in keys(recipe).items())
     assert keys(recipe) == keys(from_dict({**asdict(recipe), "lora": {"rank": 8}}))
+    assert keys(recipe)["stage2"] != keys(recipe.with_cell(replay=1.0))["stage2"]
 
 
 @pytest.mark.parametrize(("name", "default"), leaves(Recipe), ids=lambda value: str(value))

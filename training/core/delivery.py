@@ -4,7 +4,7 @@ In: a run directory of `python -m training.ml`, or a folder with `stage1`, `plai
 `Delivery` per stage in training order. Refusals say what is wrong, where, and what to do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -63,6 +63,9 @@ def read_stage(folder: Path) -> Delivery:
             "there is no done.json: the stage is not finished.", folder, "Run the trainer to its end."
         )
     check_files(folder / "export")
+    if not is_intact(folder / "export"):
+        where = folder / "export"
+        raise refuse("the manifest was changed after it was written.", where, "Copy the folder again.")
     done, spec = read_json(folder / "done.json"), read_json(folder / "export" / "trace.json")
     if not isinstance(done, dict) or not isinstance(spec, dict) or (missing := set(NEEDED) - set(spec)):
         lack = f" ({min(missing)} is missing)" if isinstance(spec, dict) else ""
@@ -90,8 +93,9 @@ def read_stage(folder: Path) -> Delivery:
     )
 
 
-def check_files(export: Path) -> None:
-    """Exactly the files of the manifest, with their digests, and none that loading could run."""
+def check_files(export: Path, beside: Iterable[str] = ()) -> list[str]:
+    """Exactly the files of the manifest, with their digests, and none that loading could run; returns their names.
+    `beside`: what else may lie there."""
     if not (export / "manifest.json").is_file():
         raise refuse("there is no export with a manifest.json.", export, "Run the trainer to its end.")
     manifest = read_json(export / "manifest.json")
@@ -100,7 +104,7 @@ def check_files(export: Path) -> None:
         raise refuse("the manifest lists no files.", export / "manifest.json", "Copy the folder again.")
     for path in sorted(export.rglob("*")):
         name = str(path.relative_to(export))
-        if path.is_symlink() or (path.is_file() and name not in {*files, "manifest.json"}):
+        if path.is_symlink() or (path.is_file() and name not in {*files, *beside, "manifest.json"}):
             raise refuse(
                 "is not listed in the manifest.", path, "Take it out: only what was exported comes in."
             )
@@ -114,8 +118,7 @@ def check_files(export: Path) -> None:
             raise refuse(
                 "is not the file that the manifest describes.", export / name, "Copy the folder again."
             )
-    if not is_intact(export):
-        raise refuse("the manifest was changed after it was written.", export, "Copy the folder again.")
+    return list(files)
 
 
 def check_tools(one: Delivery, tools: list[str], ledger: list[str], clauses: list[str]) -> None:

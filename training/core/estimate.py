@@ -6,7 +6,7 @@ parameters, bytes of memory, seconds. Every constant is a rule of thumb; measure
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,6 @@ def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
 def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, float]:
     pocket, described = recipe.base == POCKET, lengths.description
     answer = TURN[pocket] + (0 if pocket else lengths.answer * (UNITS[recipe.format] + 1) + 2)
-    reread = (described + min(described, SHORT)) / 2 / CHARS_A_TOKEN + answer
     records = tokens = 0.0
     for branch, count in lengths.samples.items():
         if branch == "rule" and not retrieval.endswith("R"):
@@ -138,7 +137,8 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
         again = (1.0 if pocket else recipe.empty_thinking_share) * traced
         records += count * (1 + again)
         tokens += count * (min(plain + trace, recipe.max_seq_len) + again * plain)
-    return records, tokens + records * recipe.replay * reread
+    reread = (described + min(described, SHORT)) / 2 / CHARS_A_TOKEN + answer
+    return records, tokens + (records * recipe.replay * reread if pocket else 0)
 
 
 # How large a named base is, from its configuration or, failing that, from its name; and an encoder.
@@ -146,7 +146,7 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Numbers of a causal language model: all, those every token passes through, those in its token tables."""
+    """Numbers of a model: all, those every token passes through, those in its token tables."""
 
     parameters: float
     body: float
@@ -176,46 +176,34 @@ def base_of(name: str) -> Base | None:
     return Base(parameters, parameters - tables, tables, hidden, layers, vocab)
 
 
-def base_of_config(config: Mapping[str, Any]) -> Base | None:
-    """From config.json; a multimodal model's text part counts."""
-    text = config.get("text_config") or config
+def base_of_config(config: Mapping[str, Any], linears: int = 3) -> Base | None:
+    """From config.json; a multimodal model's text part counts. `linears`: of a feed-forward part, 2 in an encoder."""
     try:
+        text = config.get("text_config") or config
         hidden, layers, vocab = (int(text[key]) for key in ("hidden_size", "num_hidden_layers", "vocab_size"))
         wide = int(text.get("intermediate_size") or 4 * hidden)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
     heads = int(text.get("num_attention_heads") or 1)
     groups = int(text.get("num_key_value_heads") or heads) / heads
-    body = float(layers * (2 * hidden**2 * (1 + groups) + 3 * hidden * wide))
+    body = float(layers * (2 * hidden**2 * (1 + groups) + linears * hidden * wide))
     own = 0 if config.get("tie_word_embeddings", text.get("tie_word_embeddings", True)) else vocab * hidden
     per_layer = vocab * layers * int(text.get("hidden_size_per_layer_input") or 0)
     tables = float(vocab * hidden + own + per_layer)
     return Base(body + tables, body, tables, hidden, layers, vocab)
 
 
-# all-MiniLM-L6-v2: numbers of its word rows, of all else, width, depth
-MINI_LM = (11.72e6, 10.84e6, 384, 6)
+MINI_LM = Base(22.56e6, 10.84e6, 11.72e6, 384, 6, 30_522)  # all-MiniLM-L6-v2
 
 
-def encoder_of(name: str) -> tuple[float, float, int, int]:
-    """The same of a folder's config.json; a name is taken for the default one."""
+def encoder_of(name: str) -> Base:
+    """From a folder's config.json; a name is taken for the default one."""
     path = Path(name) / "config.json"
-    if not path.is_file():
+    config = read_json(path) if path.is_file() else {}
+    if (found := base_of_config(config, linears=2)) is None:
         return MINI_LM
-    config = read_json(path)
-    try:
-        width, depth, wide = (
-            int(config[key]) for key in ("hidden_size", "num_hidden_layers", "intermediate_size")
-        )
-        words, places = int(config["vocab_size"]), int(config.get("max_position_embeddings") or 512)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return MINI_LM
-    return (
-        float(words * width),
-        float(depth * (4 * width**2 + 2 * width * wide) + places * width),
-        width,
-        depth,
-    )
+    places = int(config.get("max_position_embeddings") or 512) * found.hidden
+    return replace(found, parameters=found.parameters + places, body=found.body + places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +221,9 @@ def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size 
     """None when nothing says how large the named base is."""
     rows = lengths.new_rows(recipe.format)
     if recipe.base == POCKET:
-        words, body, hidden, depth = encoder_of(recipe.pocket.encoder)
-        trained = body + (rows + lengths.families.get(CLAUSES, 0)) * hidden
-        return Size(words + trained, trained, body, hidden, depth)
+        encoder = encoder_of(recipe.pocket.encoder)
+        trained = encoder.body + (rows + lengths.families.get(CLAUSES, 0)) * encoder.hidden
+        return Size(encoder.tables + trained, trained, encoder.body, encoder.hidden, encoder.layers)
     base = base or base_of(recipe.base)
     if base is None:
         return None

@@ -19,7 +19,7 @@ from catalog.core.tokens import NameIndex, part_token, split_name
 from catalog.core.words import stem, text_key
 from synthesis.core.words import STOP, content_stems, words
 from training.core.recipe import Recipe
-from training.core.records import Part, Parts, Record, Snapshot, Units, list_parts, with_empty_thinking
+from training.core.records import Part, Parts, Record, Snapshot, Units, with_empty_thinking
 
 LOOK_ALIKES = 3
 DIFFERENT_WORDS = 4
@@ -151,19 +151,6 @@ class Catalog:
             )
         (gold,) = (part for part in record.answer if isinstance(part, Units))
         return choosing(tool, gold, list(near.items()))
-
-
-def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """Every tool's description as a request for it, whole and as short as people ask: what Stage 1 has taught, in the
-    form of Stage 2."""
-    if not recipe.replay:
-        return []
-    index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
-    return [
-        Record("retrieve", (text,), list_parts([tool["name"]], index), id=tool["name"])
-        for tool in snapshot.tools
-        for text in dict.fromkeys((tool["description"], in_short(tool["description"])))
-    ]
 
 
 def in_short(description: str) -> str:

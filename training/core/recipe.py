@@ -230,8 +230,8 @@ class Recipe(Checked):
     replay: float = option(
         0.0,
         within(0, 8),
-        "[ours] Replay: tool descriptions read as requests beside each sample of Stage 2, so that none is forgotten; "
-        "0 in the paper",
+        "[ours] Replay: pocket only: tool descriptions read as requests beside each sample of Stage 2, so that none is "
+        "forgotten",
         "data",
     )
     checkpoint_seconds: float = option(

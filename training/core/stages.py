@@ -53,7 +53,7 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         own = {"retrieval": retrieval, "stage2": asdict(stage), "new_tokens": recipe.max_new_tokens}
         if not is_plain:
             own["empty_thinking_share"] = recipe.empty_thinking_share
-        if recipe.replay:
+        if recipe.replay and recipe.base == POCKET:
             own["replay"] = recipe.replay
         without_rules = bool(plain_hash) and not retrieval.endswith("R")
         data = {"plain": plain_hash} if without_rules else {"snapshot": snapshot_hash}

@@ -20,7 +20,7 @@ from trace_site.lib.files import read_json
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.bases.named import device
-from training.ml.optimizer import Optimizer, early_stop
+from training.ml.optimizer import early_stop
 from training.ml.team import Team
 from training.ml.trainee import Example, Trainee
 
@@ -57,7 +57,7 @@ class Trainer:
     run: RunDir
     name: str
     state: State
-    optimizer: Optimizer
+    optimizer: torch.optim.AdamW
     weights: dict[str, nn.Parameter]
     fingerprint: str
     steps: int  # of the whole stage
@@ -66,6 +66,11 @@ class Trainer:
     losses: list[torch.Tensor] = field(default_factory=list)
     real: int = 0  # tokens this process went through since it began, and with padding:
     computed: int = 0
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps."""
+        return math.ceil(len(self.examples) / self.stage.batch_size)
 
 
 def settle(trainer: Trainer) -> None:
@@ -115,7 +120,7 @@ def _write(trainer: Trainer, folder: Path) -> None:
     moments = {
         f"{key}.{name}": moment.contiguous()
         for key, value in trainer.weights.items()
-        for name, moment in trainer.optimizer.moments(value).items()
+        for name, moment in trainer.optimizer.state[value].items()
     }
     save_file(moments, folder / "optimizer.safetensors")
     state = {**asdict(trainer.state), "stage": trainer.name, "fingerprint": trainer.fingerprint}
@@ -141,5 +146,5 @@ def resume(trainer: Trainer) -> None:
         key, _, kind = name.rpartition(".")
         found.setdefault(key, {})[kind] = moment.to(device())
     for key, moments in found.items():
-        trainer.optimizer.remember(trainer.weights[key], moments)
+        trainer.optimizer.state[trainer.weights[key]] = moments
     trainer.run.log(f"{trainer.name}: resumed from {folder.name}")

@@ -175,15 +175,13 @@ class _PocketFiles:
     """Encoder, rows and the encoder's tokenizer."""
 
     def __init__(self, trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot) -> None:
-        self.trainee, self.snapshot = trainee, snapshot
-        self.tokens = snapshot.family_strings(recipe.format)
-        self.settings = recipe.pocket
+        self.trainee, self.snapshot, self.recipe = trainee, snapshot, recipe
 
     def spec(self) -> dict[str, Any]:
-        trainee, settings = self.trainee, self.settings
+        trainee, settings = self.trainee, self.recipe.pocket
         return {
             "encoder": encoder_digest(settings.encoder),
-            "tokens": content_hash(self.tokens),
+            "tokens": content_hash(self.snapshot.family_strings(self.recipe.format)),
             "reasoning": True,
             "max_prompt_tokens": trainee.reader.longest,
             "calibration": {
@@ -201,18 +199,13 @@ class _PocketFiles:
         if asked != [words.ids(text) for text in texts]:
             raise _refusal("its encoder's words changed")
         before, after = (choices(one.cpu().eval(), asked, reader.pad_id, board) for one in (model, again))
-        difference, largest = (
-            _difference(before, after),
-            max(1.0, *(one.abs().max().item() for one in before)),
-        )
-        if not difference <= RELOAD[torch.float32] * largest:  # NaN is refused too
-            raise _refusal(f"its logits moved by {difference:.2g} on the way to disk")
+        difference, largest = compared(before, after, RELOAD[torch.float32], "on the way to disk")
         return {
             "architecture": type(model).__name__,
             "parameters": sum(value.numel() for value in again.parameters()),
             "prompts": len(asked),
             "max_logit_difference": difference,
-            "largest_logit": round(largest, 3),
+            "largest_logit": largest,
             "rows": {"tools": len(again.tokens), "clauses": len(again.clauses)},
         }
 
@@ -235,7 +228,10 @@ class _LanguageFiles:
         self.asked = prompts(trainee.chat, snapshot, recipe.format)
         trained = last_logits(trainee.model, self.asked)
         self.model = merged(trainee)
-        self.checks = compare_merged(trained, self.model, self.asked)
+        moved, largest = compared(
+            trained, last_logits(self.model, self.asked), MERGE, "with its adapters merged"
+        )
+        self.checks = {"prompts": len(self.asked), "merge_difference": moved, "largest_logit": largest}
         cast(self.model, dtype)
 
     def spec(self) -> dict[str, Any]:
@@ -246,7 +242,6 @@ class _LanguageFiles:
         return {
             "reasoning": self.recipe.reasoning,
             "thinking": {"open": chat.markers.open, "close": chat.markers.close},
-            "adapter": chat.adapter,
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
             "tools": [
@@ -368,13 +363,15 @@ def last_logits(model: Any, asked: Sequence[Sequence[int]]) -> list[Tensor]:
     ]
 
 
-def compare_merged(trained: Sequence[Tensor], model: Any, asked: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """How far merging moved the logits, all in fp32."""
-    difference = _difference(trained, last_logits(model, asked))
-    largest = max(1.0, *(logits.abs().max().item() for logits in trained))
-    if not difference <= MERGE * largest:  # NaN is refused too
-        raise _refusal(f"merging its adapters moves the logits by {difference:.2g}")
-    return {"prompts": len(asked), "merge_difference": difference, "largest_logit": round(largest, 3)}
+def compared(
+    before: Sequence[Tensor], after: Sequence[Tensor], share: float, when: str
+) -> tuple[float, float]:
+    """How far the logits moved, and the largest of them (or 1); no further than this share of it, or TraceError."""
+    difference = max(((a - b).abs().max().item() for a, b in zip(before, after, strict=True)), default=0.0)
+    largest = max(1.0, *(logits.abs().max().item() for logits in before))
+    if not difference <= share * largest:  # NaN is refused too
+        raise _refusal(f"its logits moved by {difference:.2g} {when}")
+    return difference, round(largest, 3)
 
 
 def read_back(
@@ -389,11 +386,8 @@ def read_back(
     again = again.to(model.device).eval()
     _require_same_shape(model, again, report, folder)
     _require_tokens(chat, folder, strings, again)
-    before = last_logits(model, asked)
-    difference = _difference(before, last_logits(again, asked))
-    largest = max(1.0, *(logits.abs().max().item() for logits in before))
-    if not difference <= RELOAD.get(dtype, 2e-2) * largest:
-        raise _refusal(f"its logits moved by {difference:.2g} on the way to disk")
+    before, after = (last_logits(one, asked) for one in (model, again))
+    difference, _ = compared(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
     return {
         "architecture": type(again).__name__,
         "parameters": sum({value.data_ptr(): value.numel() for value in again.parameters()}.values()),
@@ -401,10 +395,6 @@ def read_back(
         "tied": is_tied(again),
         "rows": {name: module.weight.shape[0] for name, module in token_tables(again).items()},
     }
-
-
-def _difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
-    return max(((a - b).abs().max().item() for a, b in zip(one, other, strict=True)), default=0.0)
 
 
 def _require_same_shape(model: Any, again: Any, report: dict[str, Any], folder: Path) -> None:

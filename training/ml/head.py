@@ -6,7 +6,7 @@ all of them together are small.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -40,16 +40,6 @@ class Head:
     parts: tuple[Part, ...]  # one below another; together a row per token
     scale: float = 1.0
     cap: float = 0.0
-
-    def below(self, first: int) -> "Head":
-        """The rows from `first` on."""
-        found, start = [], 0
-        for part in self.parts:
-            skip = max(0, first - start)
-            start += len(part.weight)
-            if skip < len(part.weight):
-                found.append(Part(part.weight[skip:], None if part.bias is None else part.bias[skip:]))
-        return replace(self, parts=tuple(found))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All of them; for a few positions."""

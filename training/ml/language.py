@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trace_site.lib.errors import TraceError
-from training.core.memorization import replay_records, stage1_records
+from training.core.memorization import stage1_records
 from training.core.recipe import Recipe
 from training.core.records import Record, Snapshot, stage2_records
 from training.ml.bases.chat import Chat
@@ -55,9 +55,8 @@ class LanguageTrainee(Trainee[Written]):
     ) -> tuple[list[Written], list[Written], dict[str, Any]]:
         records = stage2_records(snapshot, recipe)
         examples, facts = self._encoded(records, recipe)
-        replay, _ = encode(replay_records(snapshot, recipe), self.chat, recipe.max_seq_len)
         traced = {"Records with a trace": sum(bool(record.thinking) for record in records)}
-        return examples, replay, facts | traced
+        return examples, [], facts | traced
 
     def _encoded(self, records: Sequence[Record], recipe: Recipe) -> tuple[list[Written], dict[str, Any]]:
         examples, too_long = encode(records, self.chat, recipe.max_seq_len)

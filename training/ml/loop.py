@@ -7,16 +7,12 @@ the schedule as it was. The step it stops at is kept as a checkpoint before anyt
 with the same weights, a kill before it stops by the clock again.
 """
 
-import ctypes
-import math
-import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -31,16 +27,14 @@ from training.core.rundir import RunDir
 from training.ml.bases.named import device, without_adapters
 from training.ml.checkpoints import State, Trainer, resume, save, settle
 from training.ml.data import epoch_batches, replayed
-from training.ml.optimizer import Optimizer, early_stop, learning_rate
+from training.ml.optimizer import adamw, early_stop, learning_rate
 from training.ml.step import train_step
 from training.ml.team import Team
 from training.ml.trainee import Example, Trainee
 
-# Attention in float32 while the rest of a CPU training runs in bf16.
-#
-# torch's fused CPU attention takes twice as long on bf16 as on float32 (forward and backward, 64 to 512 positions), and
-# it is exact there. Elsewhere, and without autocast, the library's own `sdpa` is used.
-
+# Attention in float32 while the rest of a CPU training runs in bf16: torch's fused CPU attention takes twice as long on
+# bf16 as on float32 (forward and backward, 64 to 512 positions), and is exact there. Elsewhere, and without autocast,
+# the library's own `sdpa` is used.
 NAME = "sdpa_float32"
 
 
@@ -79,92 +73,12 @@ def float32_attention(model: Any) -> Iterator[None]:
         base.set_attn_implementation("sdpa")
 
 
-# Memory of a training process: how much it took, and keeping the allocator from giving back what it needs again.
-
-
-# glibc's mallopt: blocks up to this size come from the heap, and the heap's end is not given back below the next
-M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
-KEPT = 2**30  # bytes; a training step frees and takes tens of MB again and again
-
-
-def reuse_freed_memory() -> None:
-    """Let large tensors reuse freed memory: else each step has the kernel clear fresh pages (a tenth of the time).
-
-    Does nothing where the C library is not glibc.
-    """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, KEPT)
-        mallopt(M_TRIM_THRESHOLD, KEPT)
-
-
 def peak_memory_mb() -> float:
     """The most memory held so far: the accelerator's, or this process's."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS, KiB on Linux
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-# Optional: every row of metrics also to TensorBoard or MLflow, chosen by TRACE_REPORT_TO.
-#
-# Nothing of it is imported unless the variable is set; metrics.jsonl stays the record.
-
-VARIABLE = "TRACE_REPORT_TO"
-Reporter = Callable[[dict[str, Any]], None]
-
-
-@contextmanager
-def reporter(run: RunDir, stage: str) -> Iterator[Reporter]:
-    """A callable that passes a row on. Raises TraceError for an unknown name or a package that is not installed."""
-    wanted = os.environ.get(VARIABLE, "") if run.writer else ""
-    if wanted not in ("", "tensorboard", "mlflow"):
-        raise TraceError(
-            f"'{wanted}' is not a place metrics can be sent to.",
-            code="bad_setting",
-            where=VARIABLE,
-            hint="Set it to tensorboard, to mlflow, or to nothing.",
-        )
-    if not wanted:
-        yield lambda row: None
-        return
-    try:
-        package = import_module(wanted)
-    except ImportError as error:
-        raise TraceError(
-            f"{VARIABLE} is {wanted}, which is not installed.",
-            code="not_installed",
-            where=VARIABLE,
-            hint="Install the report extra: pip install -e '.[report]' -c constraints/constraints.txt.",
-        ) from error
-    if wanted == "mlflow":  # at the server of MLFLOW_TRACKING_URI; a resume goes on in the same MLflow run
-        kept = run.root / "mlflow.txt"
-        known = kept.read_text().strip() if kept.exists() else None
-        title = None if known else f"{run.root.name} {stage}"
-        with package.start_run(run_id=known or None, run_name=title) as active:
-            kept.write_text(active.info.run_id)
-            yield lambda row: package.log_metrics(figures(row), step=row["step"])
-        return
-    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(run.root / "tensorboard"))
-
-    def tell(row: dict[str, Any]) -> None:
-        for name, value in figures(row).items():
-            writer.add_scalar(f"{stage}/{name}", value, row["step"])
-
-    try:
-        yield tell
-    finally:
-        writer.close()
-
-
-def figures(row: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a row that make a curve."""
-    numbers = {
-        name: value for name, value in row.items() if isinstance(value, (int, float)) and name != "step"
-    }
-    return {name: float(value) for name, value in numbers.items()}
 
 
 METRICS_SECONDS = 1.0
@@ -195,70 +109,31 @@ def fit(
     `replay`: examples of which `recipe.replay` go beside each example of a batch.
     """
     torch.set_num_threads(recipe.threads)
-    reuse_freed_memory()
     trainer = prepare(trainee, examples, stage, recipe, run, name, replay)
-    steps, team = trainer.steps, trainer.team
     resume(trainer)
-    state = trainer.state
+    state, team = trainer.state, trainer.team
     team.require_same(trainer.fingerprint, state.step)
     trainee.check(examples)
     trainee.model.train()
-
-    lengths = [len(example.ids) for example in examples]
-    per_epoch = math.ceil(len(lengths) / stage.batch_size)
-    beside = round(recipe.replay * stage.batch_size)
-    batches: list[list[int]] = []
-    started = saved = wrote = time.monotonic()
-    seconds, tokens = state.seconds, state.tokens
-    with reporter(run, name) as tell, float32_attention(trainee.attending):
-        while state.step < steps and not state.spent:
-            epoch, position = divmod(state.step, per_epoch)
-            if not batches or position == 0:
-                batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
-            own = [examples[number] for number in batches[position]]
-            again = replayed(len(replay), beside, recipe.seed, state.step)
-            norm = train_step(trainer, [*own, *(replay[number] for number in again)])
+    meter, started, seconds = Meter(trainer, report), time.monotonic(), state.seconds
+    saved = started
+    with float32_attention(trainee.attending):
+        for batch in batches(trainer, replay):
+            norm = train_step(trainer, batch)
             now = time.monotonic()
             state.seconds = seconds + now - started
-
             stop = False
             if state.step % team.rhythm == 0:
                 spent = 0 < stage.max_seconds <= state.seconds
                 stop, state.spent = team.agree(run.stop_requested(), spent)
-            last = state.spent or state.step >= steps
-
-            # about every second a row of metrics; every step and token is in one
-            passed = now - wrote
-            if last or passed >= METRICS_SECONDS or state.step == 1:
-                settle(trainer)
-                if run.writer:
-                    rate = (state.tokens - tokens) / max(passed, 1e-6)
-                    row = {
-                        "stage": name,
-                        "step": state.step,
-                        "steps": steps,
-                        "tokens": state.tokens,
-                        "loss": round(state.loss, 4),
-                        "lr": learning_rate(stage, (state.step - 1) / steps),
-                        "grad_norm": round(norm.item(), 4),
-                        "tokens_per_second": round(rate, 1),
-                        "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
-                        "memory_mb": round(peak_memory_mb()),
-                        "seconds": round(state.seconds, 2),
-                        "epoch": round(state.step / per_epoch, 3),
-                    }
-                    run.add_metrics(row)
-                    tell(row)
-                    report(state.step, steps, f"{name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
-                wrote, tokens = now, state.tokens
-
+            last = state.spent or state.step >= trainer.steps
+            meter.read(norm, now, last)
             if state.spent or (not last and (stop or now - saved >= recipe.checkpoint_seconds)):
                 kept = save(trainer)
                 saved = time.monotonic()
             if stop and not last:
                 note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
-                raise Stopped(f"stopped on request at step {state.step} of {steps}{note}")
-
+                raise Stopped(f"stopped on request at step {state.step} of {trainer.steps}{note}")
     trainee.model.eval()
     team.leave()
     if early := early_stop(stage, state.step, len(examples)):
@@ -266,6 +141,54 @@ def fit(
     if not run.writer:
         raise HelperDone
     return state
+
+
+def batches(trainer: Trainer, replay: Sequence[Example]) -> Iterator[list[Example]]:
+    """The batch of each step that is left, with what is replayed beside it."""
+    state, stage, recipe, examples = trainer.state, trainer.stage, trainer.recipe, trainer.examples
+    lengths = [len(example.ids) for example in examples]
+    beside = round(recipe.replay * stage.batch_size)
+    order: list[list[int]] = []
+    while state.step < trainer.steps and not state.spent:
+        epoch, position = divmod(state.step, trainer.per_epoch)
+        if not order or position == 0:
+            order = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
+        again = replayed(len(replay), beside, recipe.seed, state.step)
+        yield [*(examples[number] for number in order[position]), *(replay[number] for number in again)]
+
+
+class Meter:
+    """About every second a row of metrics; every step and token is in one."""
+
+    def __init__(self, trainer: Trainer, report: Progress) -> None:
+        self.trainer, self.report = trainer, report
+        self.wrote, self.tokens = time.monotonic(), trainer.state.tokens
+
+    def read(self, norm: torch.Tensor, now: float, last: bool) -> None:
+        trainer, state, passed = self.trainer, self.trainer.state, now - self.wrote
+        if not (last or passed >= METRICS_SECONDS or state.step == 1):
+            return
+        settle(trainer)
+        if trainer.run.writer:
+            rate = (state.tokens - self.tokens) / max(passed, 1e-6)
+            row = {
+                "stage": trainer.name,
+                "step": state.step,
+                "steps": trainer.steps,
+                "tokens": state.tokens,
+                "loss": round(state.loss, 4),
+                "lr": learning_rate(trainer.stage, (state.step - 1) / trainer.steps),
+                "grad_norm": round(norm.item(), 4),
+                "tokens_per_second": round(rate, 1),
+                "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
+                "memory_mb": round(peak_memory_mb()),
+                "seconds": round(state.seconds, 2),
+                "epoch": round(state.step / trainer.per_epoch, 3),
+            }
+            trainer.run.add_metrics(row)
+            told = f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s"
+            self.report(state.step, trainer.steps, told)
+        self.wrote, self.tokens = now, state.tokens
 
 
 def prepare(
@@ -291,6 +214,6 @@ def prepare(
             weights[key] = value
     ids = [astuple(example) for example in (*examples, *replay)]
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
-    optimizer, steps = Optimizer(trainee, weights, stage), stage.steps(len(examples))
+    optimizer, steps = adamw(trainee, weights, stage), stage.steps(len(examples))
     parts = (run, name, State(), optimizer, weights, fingerprint, steps, team)
     return Trainer(trainee, examples, stage, recipe, *parts)

@@ -10,42 +10,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from training.core.recipe import Stage, shown
 from training.ml.trainee import Trainee
 
 
-class Optimizer:
-    """AdamW, each parameter at its own share of the stage's rate."""
-
-    def __init__(self, trainee: Trainee[Any], weights: Mapping[str, nn.Parameter], stage: Stage) -> None:
-        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-        for name, value in weights.items():
-            decay = stage.weight_decay if value.ndim >= 2 else 0.0
-            groups.setdefault((trainee.peak(name, stage) / stage.lr, decay), []).append(value)
-        given = [
-            {"params": found, "share": share, "weight_decay": decay}
-            for (share, decay), found in groups.items()
-        ]
-        self._adamw = torch.optim.AdamW(given, lr=stage.lr, betas=stage.betas, fused=True)
-
-    def begin(self) -> None:
-        """Before each step's gradients."""
-        self._adamw.zero_grad(set_to_none=True)
-
-    def step(self, rate: float) -> None:
-        """`rate`: what the stage's rate is at this step."""
-        for group in self._adamw.param_groups:
-            group["lr"] = rate * group["share"]
-        self._adamw.step()
-
-    def moments(self, value: nn.Parameter) -> dict[str, Tensor]:
-        """What is remembered of a weight; nothing before its first step."""
-        return dict(self._adamw.state.get(value, {}))
-
-    def remember(self, value: nn.Parameter, moments: Mapping[str, Tensor]) -> None:
-        self._adamw.state[value] = dict(moments)
+def adamw(trainee: Trainee[Any], weights: Mapping[str, nn.Parameter], stage: Stage) -> torch.optim.AdamW:
+    """Each group with its own `share` of the stage's rate."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, value in weights.items():
+        decay = stage.weight_decay if value.ndim >= 2 else 0.0
+        groups.setdefault((trainee.peak(name, stage) / stage.lr, decay), []).append(value)
+    given = [
+        {"params": found, "share": share, "weight_decay": decay} for (share, decay), found in groups.items()
+    ]
+    return torch.optim.AdamW(given, lr=stage.lr, betas=stage.betas, fused=True)
 
 
 def learning_rate(stage: Stage, progress: float) -> float:

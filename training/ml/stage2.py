@@ -34,7 +34,9 @@ def plain(
         raise TraceError(
             f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
-    main(recipe.with_cell(retrieval=first), snapshot_dir, run_dir, report, init, cache, name="plain")
+    recipe = recipe.with_cell(retrieval=first)
+    check_init(recipe, init)
+    train("plain", recipe, snapshot_dir, run_dir, report, init, cache)
 
 
 def main(
@@ -44,11 +46,22 @@ def main(
     report: Progress,
     init: Path | None = None,
     cache: Path | None = None,
-    name: str = "stage2",
 ) -> None:
-    """Train one pass of Stage 2 and export it."""
+    """The last pass of a cell."""
     check_init(recipe, init)
-    stage = getattr(recipe, name)
+    train("stage2", recipe, snapshot_dir, run_dir, report, init, cache)
+
+
+def train(
+    name: str,
+    recipe: Recipe,
+    snapshot_dir: Path,
+    run_dir: Path,
+    report: Progress,
+    init: Path | None,
+    cache: Path | None,
+) -> None:
+    """Train one stage of either kind and export it."""
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
         run.keep("recipe.yaml", recipe.to_yaml())
@@ -57,17 +70,21 @@ def main(
         if trainee.grown:
             run.log(f"{name}: {trainee.grown} tool tokens are newer than the model gone on from: {NEWER}")
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
-        if recipe.retrieval != "none":
+        if (recipe.memo if name == "stage1" else recipe.retrieval) != "none":
             report(0, 0, "encoding the records")
-            examples, replay, told = trainee.retrieval(snapshot, recipe)
+            replay: list[Any] = []
+            if name == "stage1":
+                examples, told = trainee.memory(snapshot, recipe)
+            else:
+                examples, replay, told = trainee.retrieval(snapshot, recipe)
             run.log(f"{name}: " + ", ".join(f"{key.lower()} {count}" for key, count in told.items()))
+            stage = getattr(recipe, name)
             state = fit(trainee, examples, stage, recipe, run, name, report, replay)
             facts["training"] = told | state.facts(stage, len(examples))
         report(0, 0, "exporting and reading back")
         checks = export(trainee, recipe, snapshot, run, facts)
-        start = (
-            {"init": sha256_file(init / "manifest.json")} if init else {}
-        )  # names the export it went on from
+        # names the export it went on from
+        start = {"init": sha256_file(init / "manifest.json")} if init else {}
         run.finish({"stage": name, **start, **facts, "round_trip": checks})
 
 
@@ -82,8 +99,10 @@ def check_init(recipe: Recipe, init: Path | None) -> None:
         hint = "Train that stage first and pass its export with --init, or choose a cell without it."
         raise TraceError(f"{cell} needs {missing}.", code="no_init", hint=hint)
     spec = read_json(init / "trace.json")
-    found = f"format {spec['format']}, memo {spec['memo']}, retrieval {spec['retrieval']}"
-    wanted = f"format {recipe.format}, memo {recipe.memo}, retrieval {before}"
+    found = (
+        f"base {spec['base']}, format {spec['format']}, memo {spec['memo']}, retrieval {spec['retrieval']}"
+    )
+    wanted = f"base {recipe.base}, format {recipe.format}, memo {recipe.memo}, retrieval {before}"
     if found != wanted:
         raise TraceError(
             f"it holds {found}; this stage goes on from {wanted}.",

@@ -23,11 +23,14 @@ def train_step(trainer: Trainer, examples: Sequence[Example]) -> torch.Tensor:
     state, stage, trainee = trainer.state, trainer.stage, trainer.trainee
     torch.manual_seed(trainer.recipe.seed * 1_000_003 + state.step)
     batch = trainee.collate(sorted(examples, key=lambda example: len(example.ids)))
-    trainer.optimizer.begin()
+    trainer.optimizer.zero_grad()
     loss = gradients(trainer, batch)
     trainee.hold(trainer.weights, batch)
     norm = nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
-    trainer.optimizer.step(learning_rate(stage, state.step / trainer.steps))
+    rate = learning_rate(stage, state.step / trainer.steps)
+    for group in trainer.optimizer.param_groups:
+        group["lr"] = rate * group["share"]
+    trainer.optimizer.step()
     state.step += 1
     state.tokens += batch.tokens
     trainer.losses.append(loss)

@@ -12,7 +12,6 @@ from torch import distributed, nn
 
 from trace_site.lib.errors import TraceError
 
-BUCKET = 64 * 2**20  # bytes of gradients summed in one message
 RHYTHM = 8  # steps between two agreements on stopping
 
 
@@ -38,17 +37,9 @@ class Team:
         for value in weights:
             if value.grad is None:
                 value.grad = torch.zeros_like(value)
-        waiting = [loss, *(value.grad for value in weights if value.grad is not None)]
-        while waiting:
-            kind, size = waiting[0].dtype, 0
-            bucket: list[torch.Tensor] = []
-            while waiting and waiting[0].dtype == kind and (not bucket or size < BUCKET):
-                size += waiting[0].nbytes
-                bucket.append(waiting.pop(0))
-            flat = torch.cat([tensor.flatten() for tensor in bucket])
-            distributed.all_reduce(flat)
-            for tensor, new in zip(bucket, flat.split([t.numel() for t in bucket]), strict=True):
-                tensor.copy_(new.view_as(tensor))
+        summed = [loss, *(value.grad for value in weights if value.grad is not None)]
+        for work in [distributed.all_reduce(tensor, async_op=True) for tensor in summed]:
+            work.wait()
 
     def agree(self, stop: bool, spent: bool) -> tuple[bool, bool]:
         """What the first process has decided: stop on request, stop because the time is spent."""

@@ -1,6 +1,5 @@
 """Reads behind the pages of runs: the filtered list, what a run's page tells beside its curves, and the queue."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +7,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from django.conf import settings
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
@@ -107,13 +105,6 @@ def lines_of(files: list[tuple[str, Path]]) -> Iterator[bytes]:
             while block := handle.read(BLOCK):
                 yield block
         yield b"\n"
-
-
-def report_to() -> tuple[str, str]:
-    """(tool, address) that runs also report to; empty when the setting is off."""
-    name = str(getattr(settings, "TRACE_REPORT_TO", os.environ.get("TRACE_REPORT_TO", "")))
-    address = os.environ.get("MLFLOW_TRACKING_URI", "") if name == "mlflow" else ""
-    return name, address
 
 
 # The queue of the worker that trains: what runs, what waits in which order, and when each may start and end.

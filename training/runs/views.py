@@ -54,7 +54,6 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "fields": forms.recipe_groups(run.base, forms.texts_of(recipe)) if recipe else [],
         "cloned": reads.cloned_changes(run),
         "clones": list(run.clones.order_by("pk").values_list("pk", flat=True)[:20]),
-        "report_to": reads.report_to(),
     }
     others = selectors.runs().filter(snapshot=run.snapshot_id).exclude(pk=pk).order_by("-pk")[:10]
     return render(request, "training/run_detail.html", {**context, **table(others)})

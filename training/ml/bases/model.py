@@ -16,7 +16,6 @@ from torch import nn
 from torch.nn import functional
 
 from catalog.core.tokens import NameIndex, split_name
-from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
@@ -132,7 +131,7 @@ def build(
     """A fresh base with token rows, or the export `init` to go on from. `cache`: of read descriptions."""
     torch.manual_seed(recipe.seed)
     if init:
-        spec = _spec_of_init(recipe, init)
+        spec = read_json(init / "trace.json")
         if recipe.base == POCKET:
             return continued_pocket(recipe, snapshot, init, spec, report)
         return _continued_named(recipe, snapshot, init, spec)
@@ -146,7 +145,7 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> LanguageTrainee:
     added = prepare(tokenizer)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
     grow_tables(model, len(tokenizer))
-    chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens, template_markers(tokenizer, added))
+    chat = Chat(tokenizer, recipe.max_prompt_tokens, template_markers(tokenizer, added))
     init_rows(model, chat, snapshot, recipe)
     return LanguageTrainee(
         model=with_lora(model, chat, snapshot, recipe),
@@ -155,19 +154,6 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> LanguageTrainee:
         source=recipe.base,
         licence=base_licence(recipe.base),
     )
-
-
-def _spec_of_init(recipe: Recipe, init: Path) -> dict[str, Any]:
-    spec: dict[str, Any] = read_json(init / "trace.json")
-    if (spec["format"], spec["base"]) != (recipe.format, recipe.base):
-        raise TraceError(
-            f"it holds format {spec['format']} on {spec['base']}, the recipe asks for"
-            f" format {recipe.format} on {recipe.base}.",
-            code="wrong_init",
-            where=str(init),
-            hint="Train Stage 1 with the same format and base first.",
-        )
-    return spec
 
 
 def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[str, Any]) -> LanguageTrainee:
@@ -182,8 +168,8 @@ def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[
         chat=chat,
         token_init=spec["token_init"],
         source=str(init),
-        licence=spec.get("licence", Trainee.licence),
-        stages=list(spec.get("stages", [])),
+        licence=spec["licence"],
+        stages=list(spec["stages"]),
         grown=len(fresh),
     )
 
