@@ -1,5 +1,6 @@
 """The pocket model: how it reads and decides before any training, what training moves, and what an export holds."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,22 @@ def test_a_clause_puts_its_tool_first_before_any_training(snapshot: Snapshot, cl
     assert leading(trainee.spec["clauses"])[spoken]["token"] == clause["token"]
     assert [snapshot.tools[at]["name"] for at in board.leads[spoken] if at >= 0] == clause["tools"]
     assert joint.ruled[0, spoken].max() > max(joint.free.max(), joint.ruled[0, 1 - spoken].max())
+
+
+def test_tools_that_a_rule_tells_apart_do_not_speak_against_it(snapshot: Snapshot) -> None:
+    trainee = untrained(snapshot)
+    board, found = trainee.board, found_of(trainee, NEWER["text"])
+    numbers = range(len(snapshot.tools))
+    told_apart = [at for at in board.sets[0].tolist() if at >= 0]
+
+    def speaks(raised: Sequence[int]) -> float:
+        tools = found.tools.clone()
+        tools[0, list(raised)] += 5
+        joint = trainee.model.joint(Logits(tools, found.clauses), board, small_pocket(bar=0.0))
+        return float(joint.shares.exp().sum())
+
+    assert speaks(told_apart) == pytest.approx(speaks([]), abs=1e-5)
+    assert speaks([at for at in numbers if at not in told_apart]) < speaks([]) - 0.5
 
 
 def test_what_is_decided_with_and_without_a_rule_has_all_probability(snapshot: Snapshot) -> None:
@@ -334,7 +351,7 @@ def test_an_export_reads_back_with_the_same_logits_and_clause_rows(
     assert [(one["text"], one["tools"], one["version"]) for one in spec["clauses"]] == [
         (one["text"], one["tools"], 1) for one in RULE["statements"]
     ]
-    assert spec["calibration"] == {"bar": 2.1, "sharpness": 4.0, "untrained": 2.0}
+    assert spec["calibration"] == {"bar": 3.0, "sharpness": 4.0, "untrained": 2.0}
     lost = moved / "tokenizer.json"
     lost.write_text("{}")
     with pytest.raises(TraceError, match="tokenizer.json"):

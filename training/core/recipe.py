@@ -92,9 +92,9 @@ class Pocket(Checked):
         "[ours] Encoder: the sentence encoder that reads requests, by name or folder",
     )
     bar: float = option(
-        2.1,
+        3.0,
         within(-20, 20),
-        "[ours] Bar for rules: log-odds of the clauses of rules over the nearest tools from which on one decides",
+        "[ours] Bar for rules: log-odds of clauses over the tools of no such rule, from which on a clause decides",
     )
     sharpness: float = option(
         4.0, within(0.1, 20), "[ours] Sharpness: how strongly that decides; 1 leaves it as it was trained"
