@@ -192,7 +192,7 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
         if speaks:
             opening = f'{speaks["rule"]} decides: "{quoted(speaks)}".'
         else:
-            opening = "No clause speaks clearly enough; the nearest tool is taken."
+            opening = "No clause speaks clearly enough; the tool that the model holds nearest is taken."
         second = second_of(row, speaks)
         if second:
             opening += f' {second["rule"]} speaks too: "{quoted(second)}".'
@@ -224,10 +224,10 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
                 quote = about[0] if nearest is None else export.clauses[nearest]
                 assert reason == f'the rule says "{quoted(quote)}"'
             elif found.cosines[number] < first:
-                assert reason == "it lies further from the request"
+                assert reason == "the model holds it further from the request"
             else:
                 assert reason == (
-                    "the rule leads elsewhere" if speaks else "it lies no nearer to the request"
+                    "the rule leads elsewhere" if speaks else "the model holds it no nearer to the request"
                 )
 
 
@@ -331,7 +331,9 @@ def test_the_likeliest_clauses_are_told_with_their_shares(engine: Engine) -> Non
 def test_a_model_that_learned_no_rule_says_so(tmp_path: Path) -> None:
     engine = open_engine(write_pocket(tmp_path / "export", clauses=[]), threads=1)
     row = one(engine, "get the leave records")
-    assert row["trace"].startswith("No clause speaks clearly enough; the nearest tool is taken. Not ")
+    assert row["trace"].startswith(
+        "No clause speaks clearly enough; the tool that the model holds nearest is taken. Not "
+    )
     assert (row["clauses"], row["clause"], row["features"]["ruled"]) == ([], None, -30.0)
 
 
