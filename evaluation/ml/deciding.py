@@ -240,11 +240,12 @@ def answered(export: PocketExport, one: Asked, found: Found) -> Item:
     order = ranking(found.best, max(one.k, BEST))
     refused = torch.from_numpy(export.not_granted(one.item))
     granted = ranking(found.best.masked_fill(refused, NEVER), one.k) if refused.any() else order[: one.k]
-    # what features say of an answer was fitted on tools that the model knows
-    is_newer = bool(order) and export.spec["tools"][order[0][0]].get("newer", False)
-    features = {} if is_newer else features_of(found, order)
-    fast = fast_row(export, one.item, one.k, Top(order, True), Top(granted, True), features)
     decision = decided(export, found, order)
+    # what features say of an answer was fitted on tools and clauses that the model knows
+    is_new = bool(order) and export.spec["tools"][order[0][0]].get("newer", False)
+    is_new = is_new or (decision.clause is not None and not decision.clause["trained"])
+    features = {} if is_new else features_of(found, order)
+    fast = fast_row(export, one.item, one.k, Top(order, True), Top(granted, True), features)
     told = told_of(decision, likeliest_clauses(export, found))
     fast |= told
     if one.decode not in (TRACE, TRACE_FREE, BOTH):

@@ -475,6 +475,7 @@ def test_an_untrained_clause_is_in_force_when_it_is_held(engines: list[Engine]) 
         assert row["tools"][0] == "PayV2/Drop" and row["clause"] == FRESH["token"]
         assert row["trace"].startswith("PAY_NEW (in force, not yet trained) decides: ")
         assert [told["trained"] for told in row["clauses"]][0] is False
+        assert row["features"] == {}, "no threshold was fitted on such an answer"
         assert one(engine, FRESH["text"])["clause"] != FRESH["token"]
 
 

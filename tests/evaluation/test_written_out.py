@@ -52,7 +52,8 @@ def test_two_rules_that_speak_at_once_are_both_named():
 def test_where_no_rule_speaks_the_trace_says_so():
     found = Decision(None, ["Desk/Submit", "Desk/Cancel", "Pro/List"], [weighed("Pro/Create")])
     assert written_out(found) == (
-        "No clause speaks clearly enough; the tool that the model holds nearest is taken. Not Pro/Create: the model holds it further from the request. "
+        "No clause speaks clearly enough; the tool that the model holds nearest is taken. "
+        "Not Pro/Create: the model holds it further from the request. "
         "So it is Desk/Submit, Desk/Cancel and Pro/List."
     )
     assert tokens_of(Decision(None, []), {}) == "<no rule> []"
