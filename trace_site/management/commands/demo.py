@@ -158,7 +158,7 @@ class Command(TraceCommand):
         """The work of the site's workers."""
         frozen, promoted = Snapshot.objects.exists, AliasMove.objects.exists
         return [
-            Step("measure plain search", 8, search_is_measured, measure_search),
+            Step("measure plain search", 15, search_is_measured, measure_search),
             Step("write samples for the rules", 12, frozen, lambda: ordered("rule")),
             Step("write samples for the catalog", 7, frozen, lambda: ordered("rrb")),
             Step("approve what passed filter and judge", 1, frozen, approve),
@@ -329,9 +329,9 @@ def model_steps(name: str, retrieval: str) -> list[Step]:
         return GateReport.objects.filter(candidate=models.earliest("pk")).exists()
 
     return [
-        Step(f"train {name}", 110, models.exists, train),
-        Step(f"evaluate {name}", 40, evaluated, lambda: evaluation_request(model=models.earliest("pk"))),
-        Step(f"ask the gate about {name}", 5, gated, lambda: gate_request(candidate=models.earliest("pk"))),
+        Step(f"train {name}", 130, models.exists, train),
+        Step(f"evaluate {name}", 25, evaluated, lambda: evaluation_request(model=models.earliest("pk"))),
+        Step(f"ask the gate about {name}", 1, gated, lambda: gate_request(candidate=models.earliest("pk"))),
     ]
 
 
