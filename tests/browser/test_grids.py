@@ -36,19 +36,19 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
     assert page.get_by_text("No grid yet").is_visible() and fits(page)
     shot(page, f"grids-empty-{width}")
     page.goto(f"/training/grids/new/?snapshot={snapshot.pk}")
-    page.wait_for_selector("#preview b:has-text('12')")
+    page.wait_for_selector("#preview b:has-text('18')")
     page.fill("#id_sweep", "add:1")
     page.wait_for_selector("#preview .note:has-text('neither')")
     page.fill("#id_sweep", "")
     page.locator("input[name=retrievals][value='n>r']").check()
     page.locator("input[name=retrievals][value='none']").check()
-    page.wait_for_selector("#preview b:has-text('18')")
+    page.wait_for_selector("#preview b:has-text('30')")
     assert fits(page)
     shot(page, f"grid-form-{width}")
     page.get_by_role("button", name="Start the grid").click()
     page.wait_for_url("**/training/grids/*/")
     grid = Grid.objects.get()
-    assert page.locator("#grid h2").inner_text() == "18 cells to go"
+    assert page.locator("#grid h2").inner_text() == "30 cells to go"
     trained = list(Run.objects.order_by("pk")[:3])
     for run in trained:
         make_model(run=run)
@@ -66,7 +66,7 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
         }
 
     monkeypatch.setattr("training.grids.selectors.scores_of", told)
-    page.wait_for_selector("#grid h2:has-text('14 cells to go')")  # by itself
+    page.wait_for_selector("#grid h2:has-text('26 cells to go')")  # by itself
     assert fits(page)
     shot(page, f"grid-{width}")
     for run in trained[:2]:

@@ -399,8 +399,3 @@ def test_a_start_that_is_not_committed_yet_holds_every_other_sweeper_back(rule):
         thread.join(timeout=20)
     thread.join()
     assert started == [0] and jobs.Job.objects.filter(kind="retraining").count() == 1
-
-
-@pytest.mark.parametrize(("base", "called"), [("pocket", "r"), ("some/base", "n>r")])
-def test_policy_trains_the_cell_that_its_weights_go_by(base, called):
-    assert policy(base=base, retrieval="n>r").retrieval == called

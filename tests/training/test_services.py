@@ -65,13 +65,6 @@ def test_every_cell_of_the_grid_can_be_queued():
     assert create(memo="mr", retrieval="n>r", base="some/base").cell == "(a, mr, n>r)"
 
 
-@pytest.mark.parametrize("retrieval", ["n", "n>r", "r"])
-def test_of_a_pocket_model_n_and_r_are_one_run_called_r(retrieval):
-    snapshot = make_snapshot()
-    assert create(snapshot=snapshot, retrieval=retrieval) == create(snapshot=snapshot, retrieval="r")
-    assert Run.objects.get().cell == "(a, m, r)"
-
-
 def test_recipe_with_an_unknown_field_is_refused_by_name():
     with pytest.raises(TraceError, match="'stage2.learning_rate'"):
         from_dict(read_yaml("stage2: {learning_rate: 1}", "recipe"))

@@ -50,7 +50,7 @@ CODES = {
     # our fault: a setting, the installation, a program of ours or a part of the machine that failed
     500: """already_up bad_ledger bad_setting cells_failed child_failed crash disk_full
         diverged encoder home_unwritable interrupted job_failed missing_package no_encoder no_port
-        not_installed old_home postgres_root postgres_setup postgres_start reader_failed redis_start
+        old_home postgres_root postgres_setup postgres_start reader_failed redis_start
         round_trip site_start write_failed""",
     # an answer of the language model, or of a receiver of webhooks, that is of no use
     502: """llm_bad_answer llm_bad_json llm_bad_request llm_bad_schema llm_broken llm_content_filter
