@@ -152,7 +152,7 @@ def test_tools_newer_than_the_model_are_named_and_listed(client_as, rule, monkey
     monkeypatch.setattr(registry, "export_dir", lambda model: tmp_path)
     make_tool("Gone/Tool", status="retired")
     client = client_as("expert")
-    page = " ".join(client.get("/evaluation/playground/").content.decode().split())
+    page = " ".join(client.get("/evaluation/playground/", {"model": model.pk}).content.decode().split())
     assert "1 tool is newer than this model, which ranks it by its description alone" in page
     listed = client.get(f"/training/models/{model.pk}/newer/")
     assert [tool.name for tool in listed.context["page"].rows] == ["OldPay/GetSlip"]

@@ -30,6 +30,7 @@ from evaluation.core.questions import QA_QUESTION, YES_NO
 from evaluation.core.written_out import Clause, Decision, LookAlike, tokens_of, written_out
 from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked, Batch, Item
 from evaluation.ml.catalogued import Catalogued
+from evaluation.ml.manifest import refused
 from evaluation.ml.packed import pack
 from evaluation.ml.rows import fast_row, lettered
 from evaluation.ml.search import Ranking, Top
@@ -144,6 +145,10 @@ class PocketExport(Catalogued):
 
 
 def load_pocket(folder: Path, digest: str, spec: Item) -> PocketExport:
+    """Raises TraceError `bad_export`, also for a pocket of before, which wrote."""
+    if "calibration" not in spec:
+        problem = "it is a pocket model of an earlier version, which wrote its traces."
+        raise refused(problem, folder, hint="Train it again, and ask plain search until then.")
     model, reader = load(folder, spec["max_prompt_tokens"])
     model.to(device())
     pack(model.encoder)

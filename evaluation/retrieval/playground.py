@@ -18,12 +18,12 @@ from evaluation.models import Benchmark, Prediction
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
-from evaluation.retrieval.lookups import PLAIN_SEARCH
+from evaluation.retrieval.lookups import PLAIN_SEARCH, ServingPart
 from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import trace_spans
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
-from training.models import Model, Run
+from training.models import AliasMove, Model, Run
 from training.registry.registry import current_aliases, holds_newer, newer_tools
 from training.registry.selectors import alias_names, models
 
@@ -58,7 +58,7 @@ def playground_page(request: HttpRequest) -> HttpResponse:
     """Models to choose from, the two taken when none is, examples, and whether the engine is there."""
     choice = Choice.of(request.GET)
     known, aliases = list(models().filter(removed_at=None)[:200]), current_aliases()
-    default = aliases.get("champion") or (known[0] if known else None)
+    default = ServingPart().model(AliasMove.Alias.CHAMPION)
     first = choice.model or (str(default.pk) if default else PLAIN_SEARCH)
     asked = next((one for one in known if str(one.pk) == first), None)
     second = choice.other

@@ -20,10 +20,11 @@ from evaluation.core.confidence import BEST  # noqa: E402
 from evaluation.core.questions import YES_NO, qa_question  # noqa: E402
 from evaluation.core.written_out import quoted  # noqa: E402
 from evaluation.ml.asked import Asked  # noqa: E402
-from evaluation.ml.deciding import SECOND, Found, PocketExport, decided, ranking, read  # noqa: E402
+from evaluation.ml.deciding import SECOND, Found, PocketExport, decided, load_pocket, ranking, read  # noqa: E402
 from evaluation.ml.engine import Engine, open_engine  # noqa: E402
 from tests.evaluation.tiny_export import CLAUSES, NAMES, PERMISSIONS, clause, tools, write_pocket  # noqa: E402
 from tests.training.small_encoder import WORDS  # noqa: E402
+from trace_site.lib.errors import TraceError  # noqa: E402
 from training.ml.bases.pocket import Reader, load  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -564,3 +565,9 @@ def test_letters_and_requests_share_a_batch(engine: Engine) -> None:
     batch.run(both)
     rows = [found.row for found in both if isinstance(found, Asked)]
     assert [row and row["id"] for row in rows] == ["q", "1"]
+
+
+def test_a_pocket_of_before_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="of an earlier version, which wrote its traces") as caught:
+        load_pocket(tmp_path, "digest", {"base": "pocket", "max_prompt_tokens": 256})
+    assert caught.value.code == "bad_export" and "plain search" in caught.value.hint
