@@ -158,7 +158,7 @@ def test_tools_newer_than_the_model_are_named_and_listed(client_as, rule, monkey
     assert [tool.name for tool in listed.context["page"].rows] == ["OldPay/GetSlip"]
     assert "it ranks by its description alone" in client.get(f"/training/models/{model.pk}/").content.decode()
     Run.objects.filter(pk=model.run_id).update(base="some/language-model")
-    page = " ".join(client.get("/evaluation/playground/").content.decode().split())
+    page = " ".join(client.get("/evaluation/playground/", {"model": model.pk}).content.decode().split())
     assert "1 tool is newer than this model, which cannot answer with it" in page
     assert "it cannot answer with" in client.get(f"/training/models/{model.pk}/").content.decode()
 
