@@ -251,7 +251,7 @@ def answered(export: PocketExport, one: Asked, found: Found) -> Item:
     is_new = is_new or (decision.clause is not None and not decision.clause["trained"])
     features = {} if is_new else features_of(found, order)
     fast = fast_row(export, one.item, one.k, Top(order, True), Top(granted, True), features)
-    told = told_of(decision, likeliest_clauses(export, found))
+    told = told_of(decision, likeliest_clauses(export, found, decision.clause))
     fast |= told
     if one.decode not in (TRACE, TRACE_FREE, BOTH):
         return fast
@@ -354,11 +354,15 @@ def clause_about(name: str, export: PocketExport, found: Found, speaks: Clause) 
     return max((one for one in rule if name in one["tools"] and one is not speaks), key=share, default=None)
 
 
-def likeliest_clauses(export: PocketExport, found: Found) -> list[tuple[float, Item]]:
-    """With the probability that each of them speaks."""
-    shares, places = found.joint.shares.exp().topk(min(SPOKEN, len(export.clauses)))
-    pairs = zip(shares.tolist(), places.tolist(), strict=True)
-    return [(share, export.clauses[place]) for share, place in pairs if share]
+def likeliest_clauses(
+    export: PocketExport, found: Found, decides: Clause | None = None
+) -> list[tuple[float, Item]]:
+    """With the probability that each of them speaks; the one that decides is always among them."""
+    shares = found.joint.shares.exp()
+    places = shares.topk(min(SPOKEN, len(shares))).indices.tolist()
+    if decides is not None and (own := export.places[decides["token"]]) not in places:
+        places[-1] = own
+    return [(share, export.clauses[place]) for place in places if (share := float(shares[place]))]
 
 
 def features_of(found: Found, order: Ranking) -> Item:

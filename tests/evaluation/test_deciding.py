@@ -20,7 +20,17 @@ from evaluation.core.confidence import BEST  # noqa: E402
 from evaluation.core.questions import YES_NO, qa_question  # noqa: E402
 from evaluation.core.written_out import quoted  # noqa: E402
 from evaluation.ml.asked import Asked  # noqa: E402
-from evaluation.ml.deciding import SECOND, Found, PocketExport, decided, load_pocket, ranking, read  # noqa: E402
+from evaluation.ml.deciding import (  # noqa: E402
+    SECOND,
+    SPOKEN,
+    Found,
+    PocketExport,
+    decided,
+    likeliest_clauses,
+    load_pocket,
+    ranking,
+    read,
+)
 from evaluation.ml.engine import Engine, open_engine  # noqa: E402
 from tests.evaluation.tiny_export import CLAUSES, NAMES, PERMISSIONS, clause, tools, write_pocket  # noqa: E402
 from tests.training.small_encoder import WORDS  # noqa: E402
@@ -327,6 +337,17 @@ def test_the_likeliest_clauses_are_told_with_their_shares(engine: Engine) -> Non
     assert told[0]["token"] == CLAUSES[0]["token"] and told[0]["trained"]
     shares = [row["share"] for row in told]
     assert shares == sorted(shares, reverse=True) and 0.5 < shares[0] <= 1 and sum(shares) <= 1.001
+
+
+def test_the_clause_that_decides_is_told_however_many_are_likelier(engine: Engine) -> None:
+    export = engine.export
+    item = {"id": "1", "query": CLAUSES[0]["text"]}
+    (found,) = read(export, [Asked(item, "fast", 1, export.ids_of(item, "fast"))])
+    shares = [1 / (2 + place) for place in range(len(export.clauses))]
+    found = found._replace(joint=found.joint._replace(shares=torch.tensor(shares).log()))
+    for decides in export.clauses:
+        told = [one for _, one in likeliest_clauses(export, found, decides)]
+        assert decides in told and len(told) == min(SPOKEN, len(export.clauses))
 
 
 def test_a_model_that_learned_no_rule_says_so(tmp_path: Path) -> None:

@@ -54,8 +54,6 @@ class Command(TraceCommand):
         }
         for line in told(planned):
             self.echo(line)
-        if set(plan.retrievals) - {one.cell.retrieval for one in planned}:
-            self.echo("A pocket model trains the same weights for n, n>r and r: they are one cell, called r.")
         if options["dry_run"]:
             return {**figures, "plan": plan.as_dict()}, sentence(figures, "would train")
         job = grid_start(plan=plan, wake=not plan.builds())
