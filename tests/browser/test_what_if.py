@@ -33,5 +33,5 @@ def test_a_choice_is_ticked_shared_and_fits_every_screen(open_page, site, settin
     assert shared.locator("input[name=gap]:checked").count() == 2
     shared.get_by_text(second.label).first.click()
     shared.get_by_role("button", name="Show what they save").click()
-    assert shared.locator("#what-if").get_by_text("If this is told apart").is_visible()
+    shared.locator("#what-if").get_by_text("If this is told apart").wait_for()
     assert f"gap={second.pk}" not in shared.url
