@@ -164,7 +164,7 @@ def untrained_pocket() -> PocketExport:
     encoder, words = load_encoder(EXACT)
     model = Pocket(encoder, 0, 0).to(device()).eval()
     pack(model.encoder)
-    spec = {"format": "a", "calibration": asdict(Settings(bar=0.0, sharpness=1.0, untrained=0.0))}
+    spec = {"format": "a", "calibration": asdict(Settings(bar=0.0, untrained=0.0))}
     reader = Reader(words, min(EXACT.max_prompt_tokens, int(encoder.config.max_position_embeddings)))
     return PocketExport(
         folder=Path(), digest=UNTRAINED, model=model, reader=reader, **catalog_of(spec, [], [])

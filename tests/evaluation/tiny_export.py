@@ -184,7 +184,7 @@ def write_pocket(
         "base": "pocket",
         "reasoning": True,
         "encoder": "tiny",
-        "calibration": {"bar": bar, "sharpness": 4.0, "untrained": 1.0},
+        "calibration": {"bar": bar, "untrained": 1.0},
         "tools": found,
         "clauses": [{**one, "row": row} for row, one in enumerate(clauses)],
         "max_prompt_tokens": 64,

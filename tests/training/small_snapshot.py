@@ -72,7 +72,7 @@ def sample(number: int, **override: Any) -> dict[str, Any]:
         "trace": trace,
         "answer": [name],
         "permissions": [],
-        "writer": "offline",
+        "writer": "llm:small",
     }
     return row | override
 

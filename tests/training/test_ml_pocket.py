@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ def test_stage_2_keeps_to_the_request_length_stage_1_was_trained_with(tmp_path: 
 
 def choice(**fields: Any) -> Choice:
     usual: dict[str, Any] = {"ids": [], "tools": (0,), "clauses": (), "among": ()}
-    return Choice(**(usual | {"together": False, "weighs": False, "counts": False} | fields))
+    return Choice(**(usual | {"together": False, "weighs": False, "counts": False, "composed": False} | fields))
 
 
 TOOLS, CLAUSES = torch.tensor([[2.0, 1.0, 0.0, -1.0]]), torch.tensor([[1.5, 0.5]])
@@ -272,6 +273,19 @@ def test_each_part_moves_at_its_own_rate_and_the_encoders_words_not_at_all(
         largest[part] = max(largest.get(part, 0), round(moved, 5))
     rows = {"tokens": 2e-3, "clauses": 2e-3}
     assert largest == {"words": 0, "encoder": 1e-3, **rows, "scale": 4e-3, "margin": 4e-3, "length": 4e-3}
+
+
+def test_samples_of_the_offline_writer_move_rows_and_not_the_encoder(tmp_path: Path, snapshot: Snapshot) -> None:
+    for writer, moves in (("offline", False), ("llm:small", True)):
+        samples = [{**row, "writer": writer} for row in snapshot.samples]
+        recipe = quick_recipe(format="a", retrieval="r+R")
+        trainer = prepared(recipe, replace(snapshot, samples=samples), tmp_path / writer)
+        model = trainer.trainee.model
+        before = {name: value.detach().clone() for name, value in model.named_parameters()}
+        train_step(trainer, trainer.examples)
+        moved = {name for name, value in model.named_parameters() if not value.equal(before[name])}
+        assert {"tokens", "clauses"} <= moved
+        assert any(name.startswith("encoder.") for name in moved) is moves
 
 
 def test_only_rows_of_tools_and_clauses_that_a_sample_names_move(tmp_path: Path, snapshot: Snapshot) -> None:
@@ -351,7 +365,8 @@ def test_an_export_reads_back_with_the_same_logits_and_clause_rows(
     assert [(one["text"], one["tools"], one["version"]) for one in spec["clauses"]] == [
         (one["text"], one["tools"], 1) for one in RULE["statements"]
     ]
-    assert spec["calibration"] == {"bar": 3.0, "sharpness": 4.0, "untrained": 2.0}
+    bar = Recipe().pocket.bar - log(len(spec["tools"]))
+    assert spec["calibration"] == {"bar": bar, "untrained": 2.0}
     lost = moved / "tokenizer.json"
     lost.write_text("{}")
     with pytest.raises(TraceError, match="tokenizer.json"):

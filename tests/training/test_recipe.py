@@ -40,7 +40,7 @@ def test_every_shipped_recipe_loads_and_survives_its_own_yaml(name: str, tmp_pat
         ({"stage1": {"batch_size": 2.5}}, "stage1.batch_size"),
         ({"bf16": "yes"}, "bf16"),
         ({"pocket": {"hidden": 30}}, "pocket.hidden"),
-        ({"pocket": {"sharpness": 0}}, "pocket.sharpness"),
+        ({"pocket": {"bar": 30}}, "pocket.bar"),
         ({"pocket": {"encoder": ""}}, "pocket.encoder"),
         ({"stage2": {"rows_lr": 1}}, "stage2.rows_lr"),
         ({"stage1": {"encoder_lr": -1e-5}}, "stage1.encoder_lr"),

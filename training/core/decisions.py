@@ -23,7 +23,8 @@ from training.core.records import Snapshot, chosen_samples
 class Decision:
     """`tools`: names, each as right as the others; with `together` their sum is. `clauses`: tokens of which one speaks;
     none: no rule does. `among`: the tools that are chosen from; none: all. `weighs`: whether the clauses of rules stand
-    beside the tools. `counts`: whether as many tools are asked for as are given."""
+    beside the tools. `counts`: whether as many tools are asked for as are given. `composed`:
+    by the offline writer, of the words of descriptions and clauses: rows learn from it, the encoder does not."""
 
     text: str
     tools: tuple[str, ...]
@@ -32,6 +33,7 @@ class Decision:
     together: bool = False
     weighs: bool = False
     counts: bool = False
+    composed: bool = False
 
 
 def memorized(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
@@ -65,6 +67,7 @@ def retrieved(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
             snapshot.decisive_clauses(sample) if ruled else (),
             weighs=ruled,
             counts=True,
+            composed=sample["writer"] == "offline",
         )
         for sample in chosen_samples(snapshot, recipe)
         for text in (sample["query"], *(restated(sample) if traced else ()))

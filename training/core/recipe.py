@@ -92,12 +92,9 @@ class Pocket(Checked):
         "[ours] Encoder: the sentence encoder that reads requests, by name or folder",
     )
     bar: float = option(
-        3.0,
+        8.9,
         within(-20, 20),
-        "[ours] Bar for rules: log-odds of clauses over the tools of no such rule, from which on a clause decides",
-    )
-    sharpness: float = option(
-        4.0, within(0.1, 20), "[ours] Sharpness: how strongly that decides; 1 leaves it as it was trained"
+        "[ours] Bar for rules: log-odds of clauses over a usual tool of no such rule, above which a clause decides",
     )
     untrained: float = option(
         2.0,
@@ -290,12 +287,12 @@ def from_dict(data: Any) -> Recipe:
     return _build(Recipe, data, "")
 
 
-# fields of earlier versions: of a pocket model that wrote, and of its training
+# fields of earlier versions, most of a pocket model that wrote and of its training
 REMOVED = {
     "": ("plain_first", "decoder_from", "letters"),
     "pocket": (
         *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied", "copy_start"),
-        *("fitted_start", "vocab", "layers", "heads", "intermediate", "dropout", "tool_weight"),
+        *("fitted_start", "vocab", "layers", "heads", "intermediate", "dropout", "tool_weight", "sharpness"),
     ),
     **dict.fromkeys(STAGES, ("label_smoothing", "average_share", "writer_lr", "encoder_from", "keep")),
 }

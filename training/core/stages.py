@@ -14,7 +14,7 @@ from trace_site.lib.files import content_hash, sha256_file
 from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
 # of the pocket model and of named bases; raise one when the trainer begins to make other weights of the same recipe
-POCKET_MAKER, NAMED_MAKER = 6, 5
+POCKET_MAKER, NAMED_MAKER = 7, 5
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
 SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(

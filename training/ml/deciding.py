@@ -43,6 +43,7 @@ class Choice(Example):
     together: bool
     weighs: bool
     counts: bool
+    composed: bool
 
 
 @dataclass(kw_only=True)
@@ -81,6 +82,7 @@ class PocketTrainee(Trainee[Choice]):
                 one.together,
                 one.weighs,
                 one.counts,
+                one.composed,
             )
             for one in decisions
         ]
@@ -93,6 +95,8 @@ class PocketTrainee(Trainee[Choice]):
         where, examples = device(), batch.examples
         ids, real = together([example.ids for example in examples], self.reader.pad_id)
         reading = self.model.read(ids.to(where), real.to(where))
+        composed = torch.tensor([[example.composed] for example in examples], device=where)
+        reading = torch.where(composed, reading.detach(), reading)
         with torch.autocast(where.type, enabled=False):
             found = self.model.logits(reading, self.board)
             total = choice_loss(found, examples)

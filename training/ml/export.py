@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -184,11 +185,13 @@ class _PocketFiles:
             "tokens": content_hash(self.snapshot.family_strings(self.recipe.format)),
             "reasoning": True,
             "max_prompt_tokens": trainee.reader.longest,
+            # a bar over all tools together: the more there are, the more of them lie near by chance
             "calibration": {
-                "bar": settings.bar, "sharpness": settings.sharpness, "untrained": settings.untrained
+                "bar": settings.bar - log(len(trainee.spec["tools"])),
+                "untrained": settings.untrained,
             },
             **trainee.spec,
-        }  # fmt: skip
+        }
 
     def write(self, folder: Path) -> dict[str, Any]:
         model, reader, board = self.trainee.model, self.trainee.reader, self.trainee.board

@@ -207,8 +207,8 @@ class Pocket(nn.Module):
         return Logits(tools, clauses.masked_fill(leads_nowhere, NEVER))
 
     def joint(self, found: Logits, board: Board, settings: Settings) -> Joint:
-        """`settings`: how much likelier the clauses together must be than the tools, and how sharply that decides:
-        calibrated, because samples speak of rules more often than requests do. The tools that the likeliest clause's
+        """`settings.bar`: how much likelier the clauses together must be than the tools, because samples speak of
+        rules more often than requests do. The tools that the likeliest clause's
         rule tells apart speak for it as little as against it."""
         free = found.tools.log_softmax(dim=-1)
         if not found.clauses.shape[1]:
@@ -217,7 +217,7 @@ class Pocket(nn.Module):
         told_apart = board.sets[board.rules[found.clauses.argmax(dim=-1)]]  # -1 is the padding
         others = padded.scatter(1, told_apart.where(told_apart >= 0, found.tools.shape[1]), NEVER)
         lead = found.clauses.logsumexp(dim=-1) - others.logsumexp(dim=-1)
-        speaks = settings.sharpness * (lead - settings.bar)
+        speaks = lead - settings.bar
         shares = found.clauses.log_softmax(dim=-1) + functional.logsigmoid(speaks)[:, None]
         shares = shares.masked_fill(found.clauses <= NEVER, NEVER)
         of_tools = padded[:, board.leads].log_softmax(dim=-1)
