@@ -366,7 +366,7 @@ def test_an_export_reads_back_with_the_same_logits_and_clause_rows(
         (one["text"], one["tools"], 1) for one in RULE["statements"]
     ]
     bar = Recipe().pocket.bar - log(len(spec["tools"]))
-    assert spec["calibration"] == {"bar": bar, "untrained": 2.0}
+    assert spec["calibration"] == {"bar": bar, "untrained": 2.5}
     lost = moved / "tokenizer.json"
     lost.write_text("{}")
     with pytest.raises(TraceError, match="tokenizer.json"):

@@ -97,7 +97,7 @@ class Pocket(Checked):
         "[ours] Bar for rules: log-odds of clauses over a usual tool of no such rule, above which a clause decides",
     )
     untrained: float = option(
-        2.0,
+        2.5,
         within(-20, 20),
         "[ours] For new clauses: what is added to a clause that no training has seen, whose words alone lie less near",
     )
