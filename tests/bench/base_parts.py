@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evaluation.core.asking import labelled_item
 from evaluation.core.confidence import BEST
 from evaluation.core.items import build_probes, is_development
 from evaluation.core.metrics import cited_codes
@@ -158,7 +159,7 @@ def matters(bench: Bench, trained: Trained, items: Sequence[Row], labels: Labels
 
     engine = open_engine(trained.export, bench.threads)
     export = engine.export
-    found = [read(export, [engine.asked(item, "trace", 1)])[0] for item in items]
+    found = [read(export, [engine.asked(labelled_item(item), "trace", 1)])[0] for item in items]
     orders = [ranking(one.best, BEST) for one in found]
     own = [decided(export, one, order) for one, order in zip(found, orders, strict=True)]
     clauses = [one.clause for one in own]

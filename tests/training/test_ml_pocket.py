@@ -206,7 +206,9 @@ def test_stage_2_keeps_to_the_request_length_stage_1_was_trained_with(tmp_path: 
 
 def choice(**fields: Any) -> Choice:
     usual: dict[str, Any] = {"ids": [], "tools": (0,), "clauses": (), "among": ()}
-    return Choice(**(usual | {"together": False, "weighs": False, "counts": False, "composed": False} | fields))
+    return Choice(
+        **(usual | {"together": False, "weighs": False, "counts": False, "composed": False} | fields)
+    )
 
 
 TOOLS, CLAUSES = torch.tensor([[2.0, 1.0, 0.0, -1.0]]), torch.tensor([[1.5, 0.5]])
@@ -275,7 +277,9 @@ def test_each_part_moves_at_its_own_rate_and_the_encoders_words_not_at_all(
     assert largest == {"words": 0, "encoder": 1e-3, **rows, "scale": 4e-3, "margin": 4e-3, "length": 4e-3}
 
 
-def test_samples_of_the_offline_writer_move_rows_and_not_the_encoder(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_samples_of_the_offline_writer_move_rows_and_not_the_encoder(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
     for writer, moves in (("offline", False), ("llm:small", True)):
         samples = [{**row, "writer": writer} for row in snapshot.samples]
         recipe = quick_recipe(format="a", retrieval="r+R")

@@ -394,6 +394,13 @@ def _fields(part: Any, prefix: str = "", group: str = "") -> dict[str, RecipeFie
 
 
 FIELDS = _fields(Recipe())  # by dotted name, in the order of the form
+OF_POCKET = {"pocket", "encoder_lr", "rows_lr", "replay"}  # a named base reads none of these
+OF_NAMED = {"lora", "max_seq_len", "max_new_tokens", "embeddings", "empty_thinking_share"}
+
+
+def is_read(name: str, base: str) -> bool:
+    """Whether a training of this base reads the field."""
+    return (OF_NAMED if base == POCKET else OF_POCKET).isdisjoint(name.split("."))
 
 
 def flat(recipe: Recipe | Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from training.core import estimate
 from training.core import recipe as recipes
-from training.core.recipe import CELL, FIELDS, POCKET, Recipe, RecipeField, flat
+from training.core.recipe import CELL, FIELDS, Recipe, RecipeField, flat
 from training.models import Run
 from training.runs.services import configured_bases, read_yaml, require_configured
 from training.runs.stages import default_recipe, over_default
@@ -156,16 +156,16 @@ class FieldGroup:
 
 
 def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
-    """Every field of the recipe. own: texts by dotted name; what it lacks has the base's default."""
+    """The fields that the base reads. own: texts by dotted name; what it lacks has the base's default."""
     defaults, paper = texts_of(default_recipe(base)), texts_of(default_recipe(PAPER))
     groups = {name: FieldGroup(title, []) for name, title in recipes.GROUPS.items()}
     for name, field in FIELDS.items():
+        if not recipes.is_read(name, base):
+            continue
         told = paper[name] if field.source == "paper" else ""
         row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)
         groups[field.group].rows.append(row)
-    if base != POCKET:
-        del groups["pocket"]
-    return list(groups.values())
+    return [group for group in groups.values() if group.rows]
 
 
 def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
