@@ -67,7 +67,7 @@ def retrieved(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
             snapshot.decisive_clauses(sample) if ruled else (),
             weighs=ruled,
             counts=True,
-            composed=sample["writer"] == "offline",
+            composed=sample["writer"] == "offline" and sample["branch"] != "imported",
         )
         for sample in chosen_samples(snapshot, recipe)
         for text in (sample["query"], *(restated(sample) if traced else ()))
