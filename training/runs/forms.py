@@ -21,23 +21,28 @@ FORMAT_HELP = {
         "Hierarchical",
         "One token for the API, one for the endpoint. Endpoints of the same name share theirs.",
     ),
-    "c": ("Wrapped", "Like hierarchical, between an opening and a closing token. The paper's default."),
+    "c": (
+        "Wrapped",
+        "Like hierarchical, between an opening and a closing token. The paper's default. For "
+        "pocket the same as b.",
+    ),
 }
 MEMO_HELP = {
     "m": ("Memorise", "Stage 1 first teaches which token means which tool, from the descriptions alone."),
     "mr": (
         "Memorise with reasoning",
-        "The same, with a short reason before each answer: what the tool does that its look-alikes do not.",
+        "The same, with a reason before each answer: what the tool does that its look-alikes do not. For pocket "
+        "the same as m.",
     ),
     "none": ("Skip Stage 1", "Tokens are learned from the samples only. Shows what Stage 1 is worth."),
 }
 RETRIEVAL_HELP = {
     "r+R": ("Reason, with rules", "Traces that apply your business rules. This is the method."),
     "r": ("Reason, without rules", "The same without rule samples: the figure to compare r+R with."),
-    "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules. For pocket the same as r."),
+    "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules."),
     "n>r": (
         "Plain, then reasoned",
-        "Two passes: query to tokens first, then the same samples with their traces. For pocket the same as r.",
+        "Two passes: query to tokens first, then the same samples with their traces.",
     ),
     "none": ("Skip Stage 2", "Only Stage 1: what memorising alone can retrieve."),
 }
