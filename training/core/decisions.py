@@ -23,8 +23,8 @@ from training.core.records import Snapshot, chosen_samples
 class Decision:
     """`tools`: names, each as right as the others; with `together` their sum is. `clauses`: tokens of which one speaks;
     none: no rule does. `among`: the tools that are chosen from; none: all. `weighs`: whether the clauses of rules stand
-    beside the tools. `counts`: whether as many tools are asked for as are given. `composed`:
-    by the offline writer, of the words of descriptions and clauses: rows learn from it, the encoder does not."""
+    beside the tools. `counts`: whether as many tools are asked for as are given. `composed`: by the
+    offline writer, of the words of descriptions and clauses: rows learn from it, the encoder does not."""
 
     text: str
     tools: tuple[str, ...]

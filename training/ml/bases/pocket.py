@@ -208,8 +208,8 @@ class Pocket(nn.Module):
 
     def joint(self, found: Logits, board: Board, settings: Settings) -> Joint:
         """`settings.bar`: how much likelier the clauses together must be than the tools, because samples speak of
-        rules more often than requests do. The tools that the likeliest clause's
-        rule tells apart speak for it as little as against it."""
+        rules more often than requests do. The tools that the likeliest clause's rule tells apart speak for it as
+        little as against it."""
         free = found.tools.log_softmax(dim=-1)
         if not found.clauses.shape[1]:
             return Joint(free, found.tools.new_zeros(*found.clauses.shape, 1), found.clauses)
