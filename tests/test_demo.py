@@ -47,7 +47,7 @@ def workers(settings, monkeypatch):
     settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
     monkeypatch.setattr(demo, "send_wake", lambda job: None)
     ensure_demo_users()
-    demo.order_samples()
+    demo.order_rule_samples()
 
 
 def command():
@@ -88,7 +88,7 @@ def test_it_ends_with_a_champion_and_a_model_to_compare_it_with():
     check_the_end()
 
 
-@pytest.mark.parametrize("looks", range(1, 9))
+@pytest.mark.parametrize("looks", range(1, 10))
 def test_killed_while_a_job_is_under_way_it_ends_the_same(looks):
     assert not drive(command().train_in_view(), looks)
     assert drive(command().train_in_view())

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandParser, call_command
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.urls import reverse
 
@@ -151,7 +151,7 @@ class Command(TraceCommand):
             Step("write a guideline for reviewers", 1, Guideline.objects.exists, write_guidelines),
             Step("propose two rules for approval", 1, ChangeRequest.objects.exists, propose),
             # before there are workers, which would order by themselves what the rules lack
-            Step("order samples for rules and catalog", 1, lambda: bool(ordered("rrb")), order_samples),
+            Step("order samples for rules", 1, lambda: bool(ordered("rule")), order_rule_samples),
         ]
 
     def later_steps(self) -> list[Step]:
@@ -160,7 +160,8 @@ class Command(TraceCommand):
         return [
             Step("measure plain search", 15, search_is_measured, measure_search),
             Step("write samples for the rules", 12, frozen, lambda: ordered("rule")),
-            Step("write samples for the catalog", 7, frozen, lambda: ordered("rrb")),
+            # after the other: side by side, whichever writes first has the first ids, and the dataset another hash
+            Step("write samples for the catalog", 7, frozen, catalog_samples),
             Step("approve what passed filter and judge", 1, frozen, approve),
             Step("freeze the dataset", 1, frozen, freeze),
             Step("order more samples, for the reviewer to decide", 1, queue_is_filled, fill_queue),
@@ -267,10 +268,8 @@ def propose() -> None:
     request_submit(request=request, actor=expert, revision=request.revision)
 
 
-@transaction.atomic
-def order_samples() -> None:
+def order_rule_samples() -> None:
     synthesis_start(branch="rule", per_rule=PER_RULE, writer="recorded", seed=1)
-    synthesis_start(branch="rrb", anchors=ANCHORS, writer="recorded", seed=1)
 
 
 # The steps after it.
@@ -279,6 +278,11 @@ def order_samples() -> None:
 def ordered(branch: str) -> Job | None:
     run = SynthesisRun.objects.filter(branch=branch).select_related("job").order_by("pk").first()
     return run.job if run else None
+
+
+def catalog_samples() -> Job | None:
+    known = ordered("rrb")
+    return known or synthesis_start(branch="rrb", anchors=ANCHORS, writer="recorded", seed=1).job
 
 
 def search_is_measured() -> bool:
