@@ -69,8 +69,8 @@ def written_out(found: Decision, granted: Granted = None) -> str:
         opening = f"The model names {rules}."
         otherwise = ""
     elif found.clause is None:
-        opening = "No clause speaks clearly enough; the tool that the model holds nearest is taken."
-        otherwise = "the model holds it no nearer to the request"
+        opening = "The model finds no clause near enough to decide and takes the closest match."
+        otherwise = "it is no closer a match"
     else:
         state = "" if found.clause["trained"] else " (in force, not yet trained)"
         opening = f'{found.clause["rule"]}{state} decides: "{quoted(found.clause)}".'
@@ -88,7 +88,7 @@ def _reason(one: LookAlike, granted: Granted) -> str:
         return "it needs another permission"
     if one.clause:
         return f'the rule says "{quoted(one.clause)}"'
-    return "the model holds it further from the request" if one.further else ""
+    return "it is a weaker match" if one.further else ""
 
 
 def quoted(clause: Clause) -> str:

@@ -203,7 +203,7 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
         if speaks:
             opening = f'{speaks["rule"]} decides: "{quoted(speaks)}".'
         else:
-            opening = "No clause speaks clearly enough; the tool that the model holds nearest is taken."
+            opening = "The model finds no clause near enough to decide and takes the closest match."
         second = second_of(row, speaks)
         if second:
             opening += f' {second["rule"]} speaks too: "{quoted(second)}".'
@@ -235,11 +235,9 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
                 quote = about[0] if nearest is None else export.clauses[nearest]
                 assert reason == f'the rule says "{quoted(quote)}"'
             elif found.cosines[number] < first:
-                assert reason == "the model holds it further from the request"
+                assert reason == "it is a weaker match"
             else:
-                assert reason == (
-                    "the rule leads elsewhere" if speaks else "the model holds it no nearer to the request"
-                )
+                assert reason == ("the rule leads elsewhere" if speaks else "it is no closer a match")
 
 
 def test_two_rules_that_speak_at_once_are_both_named(engine: Engine) -> None:
@@ -354,7 +352,7 @@ def test_a_model_that_learned_no_rule_says_so(tmp_path: Path) -> None:
     engine = open_engine(write_pocket(tmp_path / "export", clauses=[]), threads=1)
     row = one(engine, "get the leave records")
     assert row["trace"].startswith(
-        "No clause speaks clearly enough; the tool that the model holds nearest is taken. Not "
+        "The model finds no clause near enough to decide and takes the closest match. Not "
     )
     assert (row["clauses"], row["clause"], row["features"]["ruled"]) == ([], None, -30.0)
 
@@ -519,7 +517,7 @@ def test_a_withdrawn_clause_no_longer_speaks(engines: list[Engine]) -> None:
             assert not any("LEAVE_DAYS" in spoken["token"] for spoken in row["clauses"])
     assert one(holding(engines[0], [], left), CLAUSES[0]["text"])["clause"] == CLAUSES[0]["token"]
     silent = holding(engines[0], [], [])
-    assert one(silent, CLAUSES[0]["text"])["trace"].startswith("No clause speaks clearly enough")
+    assert one(silent, CLAUSES[0]["text"])["trace"].startswith("The model finds no clause near enough")
 
 
 def test_an_edited_rule_speaks_in_its_new_words_and_not_in_its_old_ones(engine: Engine) -> None:

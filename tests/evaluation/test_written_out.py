@@ -52,8 +52,8 @@ def test_two_rules_that_speak_at_once_are_both_named():
 def test_where_no_rule_speaks_the_trace_says_so():
     found = Decision(None, ["Desk/Submit", "Desk/Cancel", "Pro/List"], [weighed("Pro/Create")])
     assert written_out(found) == (
-        "No clause speaks clearly enough; the tool that the model holds nearest is taken. "
-        "Not Pro/Create: the model holds it further from the request. "
+        "The model finds no clause near enough to decide and takes the closest match. "
+        "Not Pro/Create: it is a weaker match. "
         "So it is Desk/Submit, Desk/Cancel and Pro/List."
     )
     assert tokens_of(Decision(None, []), {}) == "<no rule> []"
@@ -62,8 +62,8 @@ def test_where_no_rule_speaks_the_trace_says_so():
 @pytest.mark.parametrize(
     ("granted", "reason"),
     [
-        (None, "the model holds it further from the request"),
-        (frozenset({"list"}), "the model holds it further from the request"),
+        (None, "it is a weaker match"),
+        (frozenset({"list"}), "it is a weaker match"),
         (frozenset({"other"}), "it needs another permission"),
         (frozenset(), "it needs another permission"),
     ],
@@ -77,7 +77,7 @@ def test_a_look_alike_that_lies_nearer_is_not_said_to_lie_further():
     near = [weighed("Pro/Create", further=False)]
     ruled, free = (written_out(Decision(clause, ["Desk/Submit"], near)) for clause in (SPEAKS, None))
     assert "Not Pro/Create: the rule leads elsewhere." in ruled
-    assert "Not Pro/Create: the model holds it no nearer to the request." in free
+    assert "Not Pro/Create: it is no closer a match." in free
 
 
 # what a language model wrote, read as a decision
