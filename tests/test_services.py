@@ -55,6 +55,20 @@ while True:
 print(services.revive_services(), services.revive_services())
 print(*(key for key, value in services._load_state(folder).items() if value != before[key]))
 """
+HUNG = """
+import os, signal, time
+from trace_site.dev import services
+services.ensure_services()
+folder = services.home()
+redis, before = services._server(folder / "redis" / "redis.pid"), services._load_state(folder)
+os.kill(redis, signal.SIGSTOP)
+from trace_site.celery import wake_worker
+began = time.monotonic()
+changed, error = services.revive_services(), wake_worker("deliver")
+waited = time.monotonic() - began
+os.kill(redis, signal.SIGCONT)
+print(changed, services._load_state(folder) == before, error is not None, waited < 8)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +238,12 @@ def test_a_home_of_an_earlier_version_keeps_its_passwords_and_its_copy_takes_oth
 def test_a_server_whose_port_was_taken_meanwhile_gets_another_and_the_supervisor_is_told(home):
     taken = [sys.executable, "-c", TAKEN]
     assert subprocess.check_output(taken, env=environment(home), text=True) == "True False\npostgres_port\n"
+
+
+def test_a_redis_that_hangs_is_not_started_twice_and_nobody_waits_for_it_long(home):
+    hung = [sys.executable, "-c", HUNG]
+    said = subprocess.check_output(hung, env=environment(home), text=True)
+    assert said == "False True True True\n"
 
 
 @pytest.mark.long

@@ -4,6 +4,9 @@ Claim: one conditional UPDATE moves `queued` to `running`, raises the fence and 
 renews the lease; the reaper requeues what stopped renewing, and quarantines it after JOB_MAX_ATTEMPTS. Whatever a
 handler publishes goes inside `ctx.guard()`, which locks the row and fails when the fence has moved: a worker that
 was thought dead writes nothing. All times are the database's (`Now()`), so clocks of workers do not matter.
+
+What the platform fails in (see outages.py) is no fault of the job: it goes back to the queue with a growing pause and
+keeps its attempt, JOB_MAX_FAULTS times. A sign of progress that cannot be written is left out.
 """
 
 import logging
@@ -15,7 +18,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import Error as DatabaseError
 from django.db import connection, models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -25,9 +27,12 @@ from trace_site.audit import models as audit_models
 from trace_site.audit_context import acting
 from trace_site.celery import wake_worker
 from trace_site.lib.errors import TraceError
+from trace_site.outages import AWAY, outage
 
 log = logging.getLogger(__name__)
 WAITS_FOR = "waits_for"  # in a job's params, while it is put off for another
+LONGEST_PAUSE = 30.0  # seconds
+PATIENCE = 600.0  # seconds that the end of a job waits to be written
 stopping = threading.Event()  # set when this process is asked to end: running jobs go back to the queue
 
 
@@ -48,6 +53,10 @@ class Job(models.Model):
     idempotency_key = models.CharField(max_length=100, null=True, unique=True)
     attempt = models.PositiveIntegerField(default=0)
     fence = models.PositiveIntegerField(default=0)
+    faults = models.PositiveIntegerField(
+        default=0, help_text="of the platform, since it was last queued by a person"
+    )
+    not_before = models.DateTimeField(null=True, help_text="while it pauses after a fault of the platform")
     lease_until = models.DateTimeField(null=True)
     cancel_requested = models.BooleanField(default=False)
     done = models.BigIntegerField(default=0)
@@ -158,7 +167,7 @@ class JobContext:
                     renewed = self._mine().update(lease_until=_lease_end())
                     self._lost = renewed == 0
                     self._cancelled = self._mine().filter(cancel_requested=True).exists()
-                except DatabaseError as error:  # the lease itself decides who owns the job
+                except AWAY as error:  # the lease itself decides who owns the job
                     log.warning("heartbeat of job %s failed: %s", self.job.pk, error)
                     connection.close()
         finally:
@@ -188,11 +197,16 @@ class JobContext:
         rate = (done - first) / (now - started) if now > started and done > first else 0.0
         fields = {"done": done, "total": total, "rate": rate, "note": note[:300]}
         row = self._mine()
-        if not row.update(**fields):
-            raise LeaseLost
-        if row.filter(cancel_requested=True).exists():
-            self._cancelled = True
-            raise JobCancelled
+        try:
+            if not row.update(**fields):
+                raise LeaseLost
+            self._cancelled = row.filter(cancel_requested=True).exists()
+        except AWAY as error:
+            if connection.in_atomic_block:
+                raise
+            log.warning("the progress of job %s was not written: %s", self.job.pk, error)
+            connection.close()
+        self.check()
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -253,18 +267,28 @@ def send_wake(job: Job) -> None:
 Handler = Callable[[JobContext], dict[str, Any]]
 
 
+def due() -> models.QuerySet[Job]:
+    """What a worker may take."""
+    return Job.objects.filter(Q(not_before=None) | Q(not_before__lte=Now()), state=Job.State.QUEUED)
+
+
 def claim(job_id: int) -> JobContext | None:
-    """Take a queued job, or None when somebody else got there first."""
-    taken = Job.objects.filter(pk=job_id, state=Job.State.QUEUED).update(
-        state=Job.State.RUNNING,
-        fence=F("fence") + 1,
-        attempt=F("attempt") + 1,
-        lease_until=_lease_end(),
-        started_at=Now(),
-        finished_at=None,
-        error="",
-        error_code="",
-        rate=0.0,
+    """Take a queued job, or None when it is not due or somebody else got there first."""
+    taken = (
+        due()
+        .filter(pk=job_id)
+        .update(
+            state=Job.State.RUNNING,
+            fence=F("fence") + 1,
+            attempt=F("attempt") + 1,
+            lease_until=_lease_end(),
+            started_at=Now(),
+            finished_at=None,
+            not_before=None,
+            error="",
+            error_code="",
+            rate=0.0,
+        )
     )
     return JobContext(Job.objects.get(pk=job_id)) if taken else None
 
@@ -300,12 +324,17 @@ def run(job_id: int) -> Job | None:
         # a wish to cancel may have come in while the job was on its way back to the queue
         wished = Job.objects.filter(pk=job_id, state=Job.State.QUEUED, cancel_requested=True)
         wished.update(state=Job.State.CANCELLED, finished_at=Now())
-    except TraceError as error:
-        _finish(context, state=Job.State.FAILED, error=str(error), error_code=error.code)
     except Exception as error:
-        _finish(context, state=Job.State.FAILED, error=f"{type(error).__name__}: {error}", error_code="crash")
-        log.exception("job %s crashed", job_id)
-        raise
+        away = outage(error)
+        if away is not None and context.job.faults < settings.JOB_MAX_FAULTS:
+            _pause(context, away)
+        elif told := away or (error if isinstance(error, TraceError) else None):
+            _finish(context, state=Job.State.FAILED, error=str(told), error_code=told.code)
+        else:
+            crash = f"{type(error).__name__}: {error}"
+            _finish(context, state=Job.State.FAILED, error=crash, error_code="crash")
+            log.exception("job %s crashed", job_id)
+            raise
     finally:
         context.close()
     return Job.objects.get(pk=job_id)
@@ -315,15 +344,38 @@ def _without_wait(params: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name != WAITS_FOR}
 
 
+def _pause(context: JobContext, away: TraceError) -> None:
+    faults = context.job.faults
+    seconds = min(LONGEST_PAUSE, 2.0**faults)
+    log.warning("job %s goes on in %.0f s: %s", context.job.pk, seconds, away)
+    _finish(
+        context,
+        state=Job.State.QUEUED,
+        attempt=context.job.attempt - 1,
+        faults=faults + 1,
+        not_before=Now() + timedelta(seconds=seconds),
+        finished_at=None,
+        note=f"{away.message.capitalize()} It goes on by itself.",
+    )
+
+
 def _finish(context: JobContext, **fields: Any) -> None:
-    if connection.in_atomic_block is False:
-        connection.close_if_unusable_or_obsolete()
+    """Waits for a database that is away: until it is told, the job would count as running."""
     if "error" in fields:  # what a database refuses must not keep it from being told that the job failed
         fields["error"] = fields["error"].replace("\0", "").encode(errors="replace").decode()
     ended: dict[str, Any] = {"finished_at": Now(), "lease_until": None}
     if context.waited_for is not None:
         ended["params"] = _without_wait(context.params)
-    context._mine().update(**{**ended, **context.told, **fields})
+    given_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            context._mine().update(**{**ended, **context.told, **fields})
+            return
+        except AWAY:
+            if connection.in_atomic_block or stopping.is_set() or time.monotonic() > given_up:
+                raise
+            connection.close()
+            time.sleep(0.5)
 
 
 def reap() -> int:
@@ -364,6 +416,8 @@ def retry(job: Job, *, actor: Any = None) -> bool:
     Job.objects.filter(pk=row.pk).update(
         state=Job.State.QUEUED,
         attempt=0,
+        faults=0,
+        not_before=None,
         cancel_requested=False,
         error="",
         error_code="",

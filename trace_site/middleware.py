@@ -92,7 +92,8 @@ def audit_source(get_response: Handler) -> Handler:
 
 def short_way(get_response: Handler) -> Handler:
     """What a program asks of a model with its token goes straight to its view, which finds out itself who asks:
-    sessions, forms, messages and links are of pages, and take as long as the rest of such a request."""
+    sessions, forms, messages and links are of pages, and take as long as the rest of such a request. So does the
+    question whether the site is well, which must be answered while there is no session to be had."""
 
     def answered(request: HttpRequest) -> HttpResponse:
         found = request.resolver_match
@@ -105,14 +106,17 @@ def short_way(get_response: Handler) -> Handler:
             response["Content-Length"] = str(len(response.content))
         return response
 
-    direct = private_and_own_scripts(refuse_large(audit_source(answered)))
+    of_programs = private_and_own_scripts(refuse_large(audit_source(answered)))
+    of_health = head_as_get(private_and_own_scripts(answered))
 
     def middleware(request: HttpRequest) -> HttpResponse:
         is_by_token = request.META.get("HTTP_AUTHORIZATION", "").startswith("Token ")
-        if not (is_by_token and route_of(request.path_info) in routes_named("program_views")):
+        route = route_of(request.path_info)
+        is_short = is_by_token and route in routes_named("program_views")
+        if not is_short and route != "healthz":
             return get_response(request)
         request.resolver_match = resolve(request.path_info)
-        return direct(request)
+        return of_programs(request) if is_short else of_health(request)
 
     return middleware
 

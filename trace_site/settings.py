@@ -79,7 +79,10 @@ def database(url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "OPTIONS": {key: values[-1] for key, values in parse_qs(parts.query).items()},
+        "OPTIONS": {
+            "connect_timeout": "5",
+            **{key: values[-1] for key, values in parse_qs(parts.query).items()},
+        },
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
     }
@@ -183,6 +186,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
     "socket_connect_timeout": 5,
+    "socket_timeout": 5,
     "max_retries": 0,  # whoever wakes a worker does not wait for a broker that is away: polling finds the job
 }
 CELERY_TASK_DEFAULT_QUEUE = "default"
@@ -209,6 +213,7 @@ JOB_HANDLERS = {
 }
 JOB_LEASE_SECONDS = env_int("JOB_LEASE_SECONDS", 30)
 JOB_MAX_ATTEMPTS = 3
+JOB_MAX_FAULTS = 40  # of the platform, with pauses of up to half a minute between them
 JOB_POLL_SECONDS = env_int("JOB_POLL_SECONDS", 15)
 
 # Where snapshots, runs and models are kept: a folder by default, s3://bucket/prefix for any S3-compatible store.

@@ -1,15 +1,17 @@
 """The pages that belong to no stage: login, jobs, health."""
 
+import sys
 from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.views import LoginView, LogoutView
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.request import split_domain_port
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
 from django.utils.module_loading import import_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -19,6 +21,7 @@ from trace_site import jobs
 from trace_site.access import ADMIN, refusal, roles_of
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from trace_site.outages import AWAY, RETRY_AFTER, outage
 from trace_site.paging import keyset
 from trace_site.people.services import demo_logins
 from trace_site.rest.throttles import address_of
@@ -67,11 +70,22 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def crashed(request: HttpRequest) -> HttpResponse:
-    """handler500: what is not our error is logged by Django; nothing of it is shown."""
-    if not request.path.startswith("/api/"):
-        return server_error(request)
-    told = {"message": "The server failed; the failure is logged.", "code": "crash", "extra": {}}
-    return JsonResponse(told, status=500)
+    """handler500: what is not our error is logged by Django; nothing of it is shown. What the platform failed in may
+    work in a moment, wherever in the request it was."""
+    away = outage(sys.exception())
+    is_for_programs = request.path.startswith("/api/")
+    if away is None:
+        if not is_for_programs:
+            return server_error(request)
+        told = {"message": "The server failed; the failure is logged.", "code": "crash", "extra": {}}
+        return JsonResponse(told, status=500)
+    response = (
+        JsonResponse(away.as_dict(), status=503)
+        if is_for_programs
+        else HttpResponse(render_to_string("503.html", {"error": away}), status=503)
+    )
+    response["Retry-After"] = str(away.extra.get("retry_after", RETRY_AFTER))
+    return response
 
 
 @require_GET
@@ -80,8 +94,9 @@ def healthz(request: HttpRequest) -> JsonResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
-        return JsonResponse({"ok": False, "database": "unreachable"}, status=503)
+    except AWAY:
+        told = {"ok": False, "database": "unreachable"}
+        return JsonResponse(told, status=503, headers={"Retry-After": str(RETRY_AFTER)})
     return JsonResponse({"ok": True})
 
 

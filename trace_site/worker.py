@@ -15,7 +15,6 @@ from celery import shared_task
 from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, models
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -24,6 +23,7 @@ from django.utils.module_loading import import_string
 from trace_site import jobs
 from trace_site.audit_context import acting
 from trace_site.lib.provenance import hardware_facts
+from trace_site.outages import AWAY
 from trace_site.webhooks.deliveries import deliver_due
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def run_job(job_id: int) -> None:
 def sweep() -> None:
     """Requeue dead jobs and wake workers for everything that waits."""
     jobs.reap()
-    for job in jobs.Job.objects.filter(state=jobs.Job.State.QUEUED):
+    for job in jobs.due():
         jobs.send_wake(job)
     run_sweepers()
 
@@ -150,14 +150,13 @@ def _poll(queues: list[str]) -> None:
         try:
             report(queues)
             jobs.reap()
-            queued = jobs.Job.objects.filter(state=jobs.Job.State.QUEUED, queue__in=queues)
-            waiting = list(queued.order_by("id").values_list("pk", flat=True))
+            waiting = list(jobs.due().filter(queue__in=queues).order_by("id").values_list("pk", flat=True))
             for place, job_id in enumerate(waiting):
                 if not slots.acquire(blocking=False):
                     break
                 threading.Thread(target=_run_polled, args=(waiting[place:],), name=f"job-{job_id}").start()
             threading.Thread(target=_sweep_polled, daemon=True, name="sweepers").start()
-        except DatabaseError as error:
+        except AWAY as error:
             log.warning("polling failed: %s", error)
             connection.close()
     _tell(gone)
@@ -166,7 +165,7 @@ def _poll(queues: list[str]) -> None:
 def _tell(what: Callable[[], None]) -> None:
     try:
         what()
-    except DatabaseError as error:
+    except AWAY as error:
         log.warning("the worker's sign of life was not written: %s", error)
         connection.close()
 

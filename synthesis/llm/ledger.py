@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import Aggregate, Count, F, FloatField, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
 
@@ -23,10 +23,10 @@ from synthesis.models import ModelCall, ModelReply, SynthesisRun
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError, quoted
 from trace_site.lib.llm import Budget, Exchange, Reply, Spent
+from trace_site.outages import AWAY
 
 T = TypeVar("T")
 PATIENCE = 30.0  # seconds that a restart or a failover of the database may take
-AWAY = (OperationalError, InterfaceError)
 
 
 def patiently(work: Callable[[], T]) -> T:

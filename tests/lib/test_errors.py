@@ -148,8 +148,8 @@ def test_a_code_that_is_not_declared_fails_loudly_instead_of_blaming_the_caller(
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        *[(code, 503) for code in ("engine_failed", "store_missing", "ledger_down", "llm_not_configured")],
-        *[(code, 500) for code in ("write_failed", "disk_full", "bad_setting", "child_failed")],
+        *[(code, 503) for code in ("engine_failed", "store_missing", "ledger_down", "disk_full")],
+        *[(code, 500) for code in ("write_failed", "bad_setting", "child_failed")],
         *[("llm_unreachable", 502), ("llm_timeout", 504), ("bad_input", 400)],
     ],
 )

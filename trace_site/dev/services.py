@@ -70,14 +70,19 @@ def ensure_services() -> None:
 
 def revive_services() -> bool:
     """Start again what has died, on the port it had unless that is taken by now; whether one changed. Called now and
-    then by the process that supervises."""
+    then by the process that supervises, which must not wait: a server that hangs has not died."""
     folder = home()
-    if folder not in _held:
+    if folder not in _held or not _has_died(folder):
         return False
     with _starting(folder):
         before = _load_state(folder)
         _start_missing(folder)
         return _load_state(folder) != before
+
+
+def _has_died(folder: Path) -> bool:
+    pids = {"DATABASE_URL": "postgres/postmaster.pid", "REDIS_URL": "redis/redis.pid"}
+    return any(_server(folder / pid) is None for name, pid in pids.items() if not os.environ.get(name))
 
 
 def _start_missing(folder: Path) -> None:

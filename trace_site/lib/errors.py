@@ -48,16 +48,15 @@ CODES = {
     # asked too often
     429: "rate_limited",
     # our fault: a setting, the installation, a program of ours or a part of the machine that failed
-    500: """already_up bad_ledger bad_setting cells_failed child_failed crash disk_full
-        diverged encoder home_unwritable interrupted job_failed missing_package no_encoder no_port
-        old_home postgres_root postgres_setup postgres_start reader_failed redis_start
-        round_trip site_start write_failed""",
+    500: """already_up bad_ledger bad_setting cells_failed child_failed crash diverged encoder
+        home_unwritable interrupted job_failed missing_package no_encoder no_port old_home postgres_root
+        postgres_setup postgres_start reader_failed redis_start round_trip site_start write_failed""",
     # an answer of the language model, or of a receiver of webhooks, that is of no use
     502: """llm_bad_answer llm_bad_json llm_bad_request llm_bad_schema llm_broken llm_content_filter
         llm_empty llm_host_refused llm_key_repeated llm_not_json llm_refused llm_server_error
         llm_too_large llm_too_long llm_truncated llm_unauthorized llm_unreachable llm_wrong_model""",
     # a service or a store that is away, full, damaged or not set up; it may work later
-    503: """bad_digest bad_export engine_failed ledger_down llm_budget llm_not_configured llm_quota
+    503: """bad_digest bad_export disk_full engine_failed ledger_down llm_budget llm_not_configured llm_quota
         llm_rate_limited store_corrupt store_missing store_write_failed unavailable""",
     # the language model did not answer in time
     504: "llm_timeout",

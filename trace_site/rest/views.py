@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import IntegrityError, OperationalError
+from django.db import IntegrityError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponseBase
 from rest_framework import exceptions
@@ -23,6 +23,7 @@ from trace_site.access import SAFE
 from trace_site.audit_context import identify
 from trace_site.database import frozen_error
 from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
+from trace_site.outages import outage
 from trace_site.paging import SIZE, keyset, number_of
 from trace_site.rest import idempotency
 from trace_site.rest.schema import InputSerializer, StrictJSONParser
@@ -202,13 +203,13 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
             code="conflict",
             hint="Read the object again, then repeat the request.",
         )
-    elif isinstance(error, OperationalError):
-        log.warning("the database did not answer an API request", exc_info=error)
-        error = TraceError("the database is away or busy.", code="unavailable", hint="Ask again in a moment.")
+    elif (away := outage(error)) is not None:
+        log.warning("the platform failed an API request: %s", away, exc_info=error)
+        error = away
     if isinstance(error, TraceError):
         status = API_STATUS.get(error.code, status_of(error.code))
         refusal = Response(_writable(error.as_dict()), status=status)
-        if error.code in ("unavailable", "key_in_use"):
+        if error.code in ("unavailable", "disk_full", "key_in_use"):
             refusal["Retry-After"] = str(error.extra.get("retry_after", 1))
         return refusal
     response = exception_handler(error, context)

@@ -10,18 +10,19 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import connection
 
 from trace_site.jobs import JobContext, LeaseLost
 from trace_site.lib.child import Event, run_child, tail
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
+from trace_site.outages import AWAY
 from training.core import recipe as recipes
 from training.core.recipe import POCKET, Recipe, flat, nested
 from training.core.rundir import is_intact
@@ -125,13 +126,17 @@ class Watcher:
     def on_event(self, event: Event) -> None:
         if event.get("event") == "progress" and event.get("total"):
             note = f"{self.label}: {event.get('note', '')}"
-            through_outage(lambda: self.ctx.progress(int(event["done"]), int(event["total"]), note))
+            self.ctx.progress(int(event["done"]), int(event["total"]), note)
 
     def tick(self) -> None:
         self.ctx.check()
         if time.monotonic() - self.copied >= COPY_SECONDS:
             self.copied = time.monotonic()
-            through_outage(self.copy)
+            try:
+                self.copy()
+            except AWAY as error:  # the next tick writes again
+                log.warning("the database did not answer (%s); trying again", error)
+                connection.close()
 
     def ask_to_stop(self, reason: BaseException) -> float:
         """A stopped trainer checkpoints first; a new owner's trainer must not be stopped by us."""
@@ -178,15 +183,6 @@ def read_metrics(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
         with suppress(ValueError):  # a line broken by a kill
             rows.append(json.loads(line))
     return [row for row in rows if isinstance(row, dict) and {"stage", "step"} <= row.keys()], start + end
-
-
-def through_outage(write: Callable[[], None]) -> None:
-    """A database that is away for a moment must not end hours of training; the next tick writes again."""
-    try:
-        write()
-    except OperationalError as error:
-        log.warning("the database did not answer (%s); trying again", error)
-        connection.close()
 
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"

@@ -1,0 +1,37 @@
+"""Faults of the platform: a database, a broker or a disk that is away or full, for which nobody's input is to blame.
+
+The one place that tells them from mistakes. Requests are answered with 503 and Retry-After, jobs wait and go on.
+"""
+
+import errno
+
+import redis
+from django.db import InterfaceError, OperationalError
+from psycopg.errors import DiskFull
+
+from trace_site.lib.errors import TraceError
+
+AWAY = (OperationalError, InterfaceError)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+RETRY_AFTER = 2  # seconds
+PLATFORM = ("disk_full", "ledger_down", "unavailable")  # codes of what is told already
+
+
+def outage(error: BaseException | None) -> TraceError | None:
+    """What of the platform failed; None where it was something else. An error that was raised while another was
+    handled may be that one's echo: a connection that ends in a transaction is None to what closes it."""
+    while error is not None:
+        if isinstance(error, TraceError):
+            return error if error.code in PLATFORM else None
+        if isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in FULL):
+            return _outage("the disk is full.", "disk_full", "An admin has to free space.")
+        if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+            return _outage("Redis does not answer.", "unavailable")
+        if isinstance(error, AWAY) and not isinstance(error.__cause__, DiskFull):
+            return _outage("the database is away or busy.", "unavailable")
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _outage(what: str, code: str, hint: str = "Try again in a moment.") -> TraceError:
+    return TraceError(what, code=code, hint=hint, extra={"retry_after": RETRY_AFTER})
