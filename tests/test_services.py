@@ -178,6 +178,25 @@ def test_a_copy_of_a_running_home_has_servers_and_passwords_of_its_own(home):
     assert is_up(copy) and is_down(home)
 
 
+def test_a_copy_made_of_a_running_home_has_its_rows_and_sleeps_until_it_is_told_to_work(home):
+    holder = start(home, "one", "wait")
+    assert holder.stdout.readline() == "1 1\n"
+    (home / "store").mkdir()
+    (home / "store" / "model").write_text("weights")
+    copy, before = home.with_name("copy"), servers(home)
+    make = [sys.executable, ROOT / "manage.py", "home_copy", copy]
+    assert subprocess.run(make, env=environment(home), capture_output=True).returncode == 0
+    other = start(copy, "two", "wait")
+    assert other.stdout.readline() == "2 1\n" and servers(home) == before
+    assert (copy / "store" / "model").read_text() == "weights" and (copy / "asleep").exists()
+    assert len(passwords(home) | passwords(copy)) == 6
+    again = subprocess.run(make, env=environment(home), capture_output=True, text=True)
+    assert again.returncode == 1 and "must be a new folder" in again.stderr
+    assert [path.name for path in home.parent.iterdir() if path.name.startswith(".")] == []
+    other.communicate("")
+    holder.communicate("")
+
+
 def test_a_command_in_a_copy_of_a_running_home_leaves_the_homes_servers_alone(home):
     holder = start(home, "one", "wait")
     assert holder.stdout.readline() == "1 1\n"

@@ -57,3 +57,17 @@ def test_children_are_started_again_with_the_new_port_of_a_server(quick, monkeyp
     child = Child("web", [sys.executable, "-c", "import time; time.sleep(60)"])
     ((_, _, words),) = ends_of(child, tmp_path, 1)
     assert words == "web ended with status -15; starting it again" and next(changes, None) is None
+
+
+def test_a_copy_that_sleeps_is_served_without_workers(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRACE_HOME", str(tmp_path))
+    monkeypatch.setattr(supervisor, "_start", lambda *_: None)
+    monkeypatch.setattr(supervisor, "_wait_for_site", lambda *_: None)
+    served, told = [], []
+    monkeypatch.setattr(supervisor, "_watch", lambda parts, *_: served.append({part.name for part in parts}))
+    for _ in range(2):
+        supervisor._serve_locked(tmp_path, 0, told.append, None)
+        (tmp_path / "asleep").touch()
+    awake, asleep = served
+    assert awake - asleep == {"worker", "gpu-worker", "beat"} and "web" in asleep
+    assert any("`up --work`" in line for line in told)

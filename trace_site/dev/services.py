@@ -276,13 +276,25 @@ def _set_passwords(data: Path, state: dict[str, Any]) -> None:
     _postgres(alone, stdin="".join(lines))
 
 
+def copy_postgres(data: Path) -> None:
+    """The running database of this home as it is now."""
+    _make_data_folder(data)
+    url = _url(_load_state(home()), OWNER, "postgres")
+    _postgres(["pg_basebackup", "-d", url, "-D", str(data), "--checkpoint=fast", "--wal-method=stream"])
+
+
+def _make_data_folder(data: Path) -> None:
+    data.mkdir(mode=0o700)
+    if account := _service_account():
+        os.chown(data, account.pw_uid, account.pw_gid)
+
+
 def _init_postgres(data: Path, password: str) -> None:
     shutil.rmtree(data, ignore_errors=True)
-    data.mkdir(mode=0o700)
+    _make_data_folder(data)
     password_file = data.with_name("postgres.password")
     write_atomic(password_file, password + "\n", private=True)
     if account := _service_account():
-        os.chown(data, account.pw_uid, account.pw_gid)
         os.chown(password_file, account.pw_uid, account.pw_gid)
     try:
         _postgres(

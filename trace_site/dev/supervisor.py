@@ -24,7 +24,7 @@ from typing import TextIO
 import httpx2 as httpx
 
 from trace_site.artefacts import store
-from trace_site.dev import services
+from trace_site.dev import copies, services
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
@@ -36,6 +36,7 @@ REVIVE_SECONDS = 5.0  # between two looks at the servers
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
 PR_SET_PDEATHSIG = 1
+WORKING = ("worker", "gpu-worker", "beat")
 Steps = Generator[None, None, None]  # what else is to be done, a little at each look after the processes
 
 
@@ -123,6 +124,11 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None], meanwhil
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: ending.append(received))
     parts = children(port, engine_port, token, endpoint_port)
+    if copies.is_asleep():
+        echo(
+            "this home is a copy: no job is taken up and nothing is sent until it is served with `up --work`"
+        )
+        parts = [part for part in parts if part.name not in WORKING]
     try:
         _start(parts[0], folder)  # alone it answers in a third of the time; the first look starts the others
         _wait_for_site(url, parts, ending)
