@@ -71,3 +71,11 @@ def test_a_copy_that_sleeps_is_served_without_workers(monkeypatch, tmp_path):
     awake, asleep = served
     assert awake - asleep == {"worker", "gpu-worker", "beat"} and "web" in asleep
     assert any("`up --work`" in line for line in told)
+
+
+def test_a_log_stays_within_its_bound_and_its_child_writes_on(quick, monkeypatch, tmp_path):
+    monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 10_000)
+    write = "import sys, time\nfor n in range(60): print(f'{n} ' + 'x' * 1000, flush=True); time.sleep(0.01)"
+    ends_of(Child("web", [sys.executable, "-c", write]), tmp_path, 1)
+    newest, before = ((tmp_path / "logs" / name).read_text() for name in ("web.log", "web.log.1"))
+    assert len(newest) + len(before) < 60_000 and "59 x" in before + newest

@@ -406,9 +406,13 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message:.2000}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
-    # it tells whole addresses, and those of webhooks are often secrets
-    "loggers": {"httpx2": {"level": "WARNING"}},
+    "loggers": {
+        # it tells whole addresses, and those of webhooks are often secrets
+        "httpx2": {"level": "WARNING"},
+        # below it stands what a stranger asks for and is refused: he could fill the disk with it
+        "django.request": {"level": "ERROR"},
+    },
 }

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ STOP_SECONDS = 15
 STEADY_SECONDS = 5.0  # a child that lived so long is no child that cannot start
 LOOK_SECONDS = 0.3
 REVIVE_SECONDS = 5.0  # between two looks at the servers
+MOST_LOG_BYTES = 20_000_000
 # a header that is not whole after 10 s ends its connection, and so does one that says nothing for as long
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
@@ -157,6 +159,8 @@ def _watch(
         time.sleep(LOOK_SECONDS)
         now = time.monotonic()
         for part in parts:
+            if part.log is not None:
+                _bound(Path(part.log.name))
             if part.process is not None and part.process.poll() is not None:
                 part.deaths = 0 if now - part.started >= STEADY_SECONDS else part.deaths + 1
                 part.next_start = now + min(30.0, 2 ** (part.deaths - 1) if part.deaths else 0)
@@ -173,6 +177,13 @@ def _watch(
                 echo(f"error: {error}")
         if meanwhile is not None:
             next(meanwhile, None)
+
+
+def _bound(log: Path) -> None:
+    """Keep the newest MOST_LOG_BYTES and what was the newest before; the child, which appends, writes on."""
+    if log.stat().st_size > MOST_LOG_BYTES:
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
 
 
 def _start(part: Child, folder: Path) -> None:
