@@ -182,20 +182,21 @@ def cards(text: str) -> Iterator[PersonalSpan]:
                     yield PersonalSpan("card", groups[first][0], groups[last][1])
 
 
-_LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]*[\w!#$%&*+/=?^`{|}~-])?)"
-_HOST = r"(?:[^\W_](?:[\w-]*[^\W_])?\.)+[^\W\d_]{2,24}"
+# lengths as RFC 5321 bounds them, without which a long word would be read again from each of its letters
+_LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]{0,62}[\w!#$%&*+/=?^`{|}~-])?)"
+_HOST = r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}"
 _AT = r"\s*[\[({<]\s*(?:at|@|ät)\s*[\])}>]\s*"
 _DOT = r"(?:\s*[\[({<]\s*(?:dot|punkt|\.)\s*[\])}>]\s*|\s+(?:dot|punkt)\s+|\.)"
 EMAIL = [
     re.compile(rf"{_LOCAL}\s?[@＠]\s?{_HOST}"),
-    re.compile(rf"(?<!\w){_LOCAL}[@＠][\w.\[\]:-]*[^\W\d_][\w-]*(?:\.\w+)*"),
+    re.compile(rf"(?<!\w){_LOCAL}[@＠][\w.\[\]:-]{{0,255}}[^\W\d_][\w-]*(?:\.\w+)*"),
     re.compile(rf"(?<!\w){_LOCAL}{_AT}[\w-]+(?:{_DOT}[\w-]+)+", re.I),
-    re.compile(r"(?<!\w)[\w.+-]+\s+at\s+[\w-]+(?:\s+(?:dot|punkt)\s+[\w-]+)+", re.I),
+    re.compile(r"(?<!\w)[\w.+-]{1,64}\s+at\s+[\w-]+(?:\s+(?:dot|punkt)\s+[\w-]+)+", re.I),
 ]
 LINK = [
-    re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/@]*:[^\s/@]*@\S+", re.I),
+    re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s/@]*:[^\s/@]*@\S+", re.I),
     re.compile(
-        r"\b[a-z][a-z0-9+.-]*://\S*[?&#;](?:[\w-]*(?:token|key|secret|passw|pwd|auth|session|sig)[\w-]*)=\S+",
+        r"\b[a-z][a-z0-9+.-]{0,30}://\S*[?&#;](?:[\w-]*(?:token|key|secret|passw|pwd|auth|session|sig)[\w-]*)=\S+",
         re.I,
     ),
 ]
@@ -276,6 +277,10 @@ ZERO = ["GB", "DE", "FR", "IT", "NL", "BE", "AT", "CH", "IE", "SE", "FI", "AU", 
 ZERO += ["RO", "NG"]
 
 
+NINE_DIGITS = re.compile(r"\d(?:[^\w,]{0,4}\d){8}")
+MOST_TRIES = 30  # at what looks like a number and is none; a request has a few
+
+
 def phones(text: str) -> Iterator[PersonalSpan]:
     matches = [one for one in INTERNATIONAL.finditer(text) if one[0].startswith("+") or _possible(one[0])]
     matches += [one for one in AMERICAN.finditer(text) if not DATE.match(one[0])]
@@ -288,9 +293,9 @@ def phones(text: str) -> Iterator[PersonalSpan]:
     for match in PHONE_SAID.finditer(text):
         if not YEAR.match(match[1]):
             yield PersonalSpan("phone", match.start(1), match.end(1))
-    if sum(letter.isdigit() for letter in text) >= 9:
+    if NINE_DIGITS.search(text):
         for region in GROUPED:
-            for found in PhoneNumberMatcher(text, region, leniency=Leniency.STRICT_GROUPING):
+            for found in PhoneNumberMatcher(text, region, Leniency.STRICT_GROUPING, MOST_TRIES):
                 said = found.raw_string
                 digits = sum(letter.isdigit() for letter in said)
                 grouped = re.search(r"\d[\s().-]+\d", said) is not None
