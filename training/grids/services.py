@@ -189,21 +189,13 @@ def grid_seconds(plan: GridPlan, planned: Iterable[PlannedCell]) -> float | None
     known, newest = snapshots_of(plan), Snapshot.objects.first()
     if newest is None:
         return None
-    estimator = Estimator([plan.base])
-    total = 0.0
+    estimator, base, total = Estimator([plan.base]), plan_recipe(plan), 0.0
     for one in planned:
-        if "train" not in one.states:
-            continue
-        snapshot = known.get(one.cell.source, newest)
-        try:
-            recipe = cell_recipe(plan_recipe(plan), plan.base, **one.cell.parts())
-            found = estimator.of(recipe, snapshot, {})
-        except TraceError:
+        counts = known.get(one.cell.source, newest).counts
+        states = zip(one.steps, one.states, strict=True)
+        there = {step.stage: 0 for step, state in states if state != "train"}
+        seconds = estimator.of(cell_recipe(base, plan.base, **one.cell.parts()), counts, there).seconds.value
+        if seconds is None:
             return None
-        seconds = {stage.stage: stage.seconds for stage in found.stages}
-        for step, state in zip(one.steps, one.states, strict=True):
-            if state == "train":
-                if (taken := seconds.get(step.stage)) is None:
-                    return None
-                total += taken
-    return round(total)
+        total += seconds
+    return total
