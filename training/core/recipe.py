@@ -159,11 +159,9 @@ class Stage(Checked):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "betas", tuple(self.betas))
         super().__post_init__()
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
-        _check(len(self.betas) == 2, "betas", "must be two numbers.")
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
@@ -178,8 +176,9 @@ class Recipe(Checked):
 
     format: str = field(default="c", metadata={"choices": tuple(FORMATS)})  # the paper's
     memo: str = field(default="m", metadata={"choices": MEMOS})  # Stage 1
-    retrieval: str = "r+R"  # Stage 2
-    base: str = POCKET  # or the name or path of a causal language model
+    retrieval: str = field(default="r+R", metadata={"choices": RETRIEVALS})  # Stage 2
+    # or the name or path of a causal language model
+    base: str = field(default=POCKET, metadata={"limit": (bool, "must name a model.")})
     seed: int = 0
     threads: int = option(
         2, COUNT, "[ours] CPU threads: set by the server (ML_THREADS), whatever stands here", "machine"
@@ -242,9 +241,6 @@ class Recipe(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = f"{quoted(self.retrieval)} is not one of {', '.join(RETRIEVALS)}."
-        _check(self.retrieval in RETRIEVALS, "retrieval", known)
-        _check(bool(self.base), "base", "must name a model.")
         _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
 
     @property
@@ -263,10 +259,7 @@ class Recipe(Checked):
         return content_hash(asdict(self))
 
     def to_yaml(self) -> str:
-        data = asdict(self)
-        for stage in STAGES:
-            data[stage]["betas"] = list(data[stage]["betas"])
-        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True)
 
 
 def load(path: Path) -> Recipe:
@@ -287,27 +280,10 @@ def from_dict(data: Any) -> Recipe:
     return _build(Recipe, data, "")
 
 
-# fields of earlier versions, most of a pocket model that wrote and of its training
-REMOVED = {
-    "": ("plain_first", "decoder_from", "letters"),
-    "pocket": (
-        *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied", "copy_start"),
-        *("fitted_start", "vocab", "layers", "heads", "intermediate", "dropout", "tool_weight", "sharpness"),
-    ),
-    **dict.fromkeys(STAGES, ("label_smoothing", "average_share", "writer_lr", "encoder_from", "keep")),
-}
-
-
-def stored(data: dict[str, Any]) -> Recipe:
-    """A recipe that the database or an export kept; what an earlier version had and this one lacks is left out."""
-
-    def left(value: dict[str, Any], part: str) -> dict[str, Any]:
-        return {name: each for name, each in value.items() if name not in REMOVED.get(part, ())}
-
-    own = left(data, "")
-    return from_dict(
-        {name: left(each, name) if isinstance(each, dict) else each for name, each in own.items()}
-    )
+def stored(data: Mapping[str, Any]) -> Recipe:
+    """A recipe that the database keeps; what an earlier version had and this one lacks is left out."""
+    known = flat(Recipe())
+    return from_dict(nested({name: value for name, value in flat(data).items() if name in known}))
 
 
 def _build(cls: Any, data: Any, prefix: str) -> Any:
@@ -331,14 +307,16 @@ def _coerce(default: Any, value: Any, name: str) -> Any:
     if isinstance(default, Checked):
         return _build(type(default), value, f"{name}.")
     if isinstance(default, bool):
-        _check(isinstance(value, bool), name, "must be true or false.")
-        return value
+        truth = {"true": True, "false": False}.get(str(value).strip().lower())
+        _check(truth is not None, name, "must be true or false.")
+        return truth
     if isinstance(default, (int, float)):
         return _number(type(default), value, name)
     if isinstance(default, tuple):
-        _check(isinstance(value, (list, tuple)), name, "must be a list.")
-        _check(len(value) == len(default), name, f"must be {len(default)} numbers.")
-        return tuple(_number(float, item, name) for item in value)
+        items = value.split(",") if isinstance(value, str) else value
+        several = isinstance(items, (list, tuple)) and len(items) == len(default)
+        _check(several, name, f"must be {len(default)} numbers.")
+        return tuple(_number(float, item, name) for item in items)
     text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     _check(text, name, f"must be text, found {quoted(value)}.")
     _check(len(str(value)) <= LONGEST_TEXT, name, f"is longer than {LONGEST_TEXT} characters.")
@@ -362,14 +340,12 @@ def _number(kind: type[int] | type[float], value: Any, name: str) -> int | float
 
 @dataclass(frozen=True, slots=True)
 class RecipeField:
-    """`kind`: bool, choice, number, numbers or text."""
-
     name: str
     group: str
     label: str
     source: str
     help: str
-    kind: str
+    is_number: bool
     choices: tuple[str, ...]
 
     @property
@@ -386,10 +362,8 @@ def _fields(part: Any, prefix: str = "", group: str = "") -> dict[str, RecipeFie
             found |= _fields(default, f"{name}.", own)
         elif name not in CELL:
             choices = ("true", "false") if isinstance(default, bool) else about["choices"]
-            usual = "choice" if choices else "text"
-            kind = {bool: "bool", tuple: "numbers", int: "number", float: "number"}.get(type(default), usual)
-            label, source, text = about["label"], about["source"], about["help"]
-            found[name] = RecipeField(name, own, label, source, text, kind, choices)
+            told = (about["label"], about["source"], about["help"])
+            found[name] = RecipeField(name, own, *told, not isinstance(default, str), choices)
     return found
 
 
@@ -434,16 +408,6 @@ def shown(value: Any) -> str:
         text = f"{value:.10f}".rstrip("0").rstrip(".")
         return text if float(text or 0) == value else repr(value)
     return str(value)
-
-
-def typed(of: RecipeField, text: str) -> Any:
-    """What `from_dict` reads of a typed text; what it cannot be stays text, to be refused by name."""
-    words = text.strip()
-    if of.kind == "bool":
-        return {"true": True, "false": False}.get(words.lower(), words)
-    if of.kind == "numbers":
-        return [part.strip() for part in words.split(",") if part.strip()]
-    return words
 
 
 def differing(

@@ -117,8 +117,7 @@ class RunForm(forms.Form):
 
 def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
     """The base's default recipe with what was typed over it; a field left empty keeps its default."""
-    own = {name: recipes.typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
-    return recipes.from_dict(over_default(base, own | {"base": base}))
+    return recipes.from_dict(over_default(base, {**edited(base, posted), "base": base}))
 
 
 def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
