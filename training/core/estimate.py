@@ -15,11 +15,10 @@ from trace_site.lib.files import read_json
 from training.core.recipe import PLAIN, POCKET, STAGES, Recipe
 from training.core.stages import passes
 
-UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
 CHARS_A_TOKEN = 4.4
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 MARKERS = 2  # tokens around a text that pocket reads
-TURN = 40  # tokens around a record of others: instruction, markers
+TURN = 45  # tokens around a record of others: instruction, markers, names of tools
 REASON = 70  # tokens of the short reason in an `mr` record
 REREAD = 0.7  # of a description: pocket reads it whole and as short as people ask
 STATE_BYTES = 16  # a trained number in fp32: weight, gradient, two moments of AdamW
@@ -79,10 +78,8 @@ def _memorized(recipe: Recipe, counts: Mapping[str, int], lengths: Lengths) -> t
     if recipe.base == POCKET:
         records = tools * (2 if recipe.format == "a" else 4)
         return records, records * (text + MARKERS)
-    kinds, units = 3 if recipe.format == "a" else 5, UNITS[recipe.format]
-    each = text + units + TURN + (REASON if recipe.memo == "mr" else 0)
-    choices = min(1 + recipe.mcts_negatives, tools) * (units + 1)
-    return tools * kinds, tools * (kinds * each + choices)
+    records = tools * (3 if recipe.format == "a" else 5)
+    return records, records * (text + TURN + (REASON if recipe.memo == "mr" else 0))
 
 
 def _retrieved(
@@ -94,30 +91,27 @@ def _retrieved(
     if recipe.base == POCKET:  # reads of every trace the request in other words
         records = samples * (1 + traced)
         return records, records * (request + MARKERS + recipe.replay * (REREAD * text + MARKERS))
-    plain, again = request + TURN + UNITS[recipe.format] + 3, recipe.empty_thinking_share * traced
+    plain, again = request + TURN, recipe.empty_thinking_share * traced
     trace = traced * lengths.trace / (CHARS_A_TOKEN * IN_TRACES)
     return samples * (1 + again), samples * (min(plain + trace, recipe.max_seq_len) + again * plain)
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A language model or an encoder: width, depth, vocabulary, the numbers of its layers and of its token tables."""
+    """A language model or an encoder: width, depth, the numbers of its layers and of its token tables."""
 
     hidden: int
     layers: int
-    vocab: int
     body: float
     tables: float
 
 
 def shaped(hidden: int, layers: int, vocab: int, per_layer: int = 0) -> Base:
     """In the usual proportions; `per_layer`: width of a token table for each layer."""
-    return Base(
-        hidden, layers, vocab, 12.0 * layers * hidden**2, float(vocab * (hidden + layers * per_layer))
-    )
+    return Base(hidden, layers, 12.0 * layers * hidden**2, float(vocab * (hidden + layers * per_layer)))
 
 
-E4B = Base(2560, 42, 262_144, 3.97e9, 3.49e9)  # from its configuration
+E4B = Base(2560, 42, 3.97e9, 3.49e9)  # from its configuration
 MINI_LM = shaped(384, 6, 30_522)  # all-MiniLM-L6-v2
 SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*([bBmM])(?![A-Za-z])")
 
@@ -140,18 +134,16 @@ def base_of(name: str) -> Base | None:
     parameters = float(number) * (1e9 if unit in "bB" else 1e6)
     layers = max(4, round(32 * (parameters / 8e9) ** (1 / 3)))
     tables = min(0.5 * parameters, 150_000.0 * 128 * layers)
-    return Base(128 * layers, layers, 150_000, parameters - tables, tables)
+    return Base(128 * layers, layers, parameters - tables, tables)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of the model that trains: all numbers, those that train, those a token passes through, width and depth."""
+    """Of the model that trains: all numbers, and those that train."""
 
+    base: Base
     parameters: float
     trained: float
-    active: float
-    hidden: int
-    layers: int
 
 
 def size_of(recipe: Recipe, tools: int) -> Size | None:
@@ -159,15 +151,13 @@ def size_of(recipe: Recipe, tools: int) -> Size | None:
     if recipe.base == POCKET:
         base = base_of(recipe.pocket.encoder) or MINI_LM
         trained = base.body + tools * base.hidden
-        return Size(base.tables + trained, trained, base.body, base.hidden, base.layers)
+        return Size(base, base.tables + trained, trained)
     if (found := base_of(recipe.base)) is None:
         return None
-    # seven linear layers, feed-forward 4 times the width
-    adapters = recipe.lora.rank * found.layers * 23 * found.hidden
-    new = tools * found.tables / found.vocab
-    trained = adapters + new + (found.tables if recipe.embeddings == "full" else 0)
-    active = found.body + found.vocab * found.hidden  # with the head
-    return Size(found.body + found.tables + new, trained, active, found.hidden, found.layers)
+    # LoRA on seven linear layers, feed-forward 4 times the width; a row in each of two tables
+    trained = recipe.lora.rank * found.layers * 23 * found.hidden + tools * 2 * found.hidden
+    trained += found.tables if recipe.embeddings == "full" else 0
+    return Size(found, found.body + found.tables + tools * 2 * found.hidden, trained)
 
 
 def stage_seconds(recipe: Recipe, amount: Amount, rate: float) -> float:
@@ -182,19 +172,20 @@ def peak_memory(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bo
     weights = size.parameters * (2 if gpu and not pocket else 4) + size.trained * STATE_BYTES
     merging = 0.0 if pocket else size.parameters * 4 + size.trained * 8
     whole = ACTIVATION[pocket]
-    kept = RECOMPUTED * size.layers + whole if recipe.activation_checkpointing else whole * size.layers
+    layers = size.base.layers
+    kept = RECOMPUTED * layers + whole if recipe.activation_checkpointing else whole * layers
     tokens = 0.0  # of the widest forward pass
     for one in stages:
         stage = getattr(recipe, one.stage)
         length = min(recipe.max_seq_len, LONG * one.tokens / max(1, one.records))
         tokens = max(tokens, (stage.micro_batch or stage.batch_size) * length)
-    activations = tokens * size.hidden * (kept + GRADIENT) * (1 if gpu and recipe.bf16 else 2)
+    activations = tokens * size.base.hidden * (kept + GRADIENT) * (1 if gpu and recipe.bf16 else 2)
     return (CONTEXT if gpu and not pocket else PROCESS) + max(weights + activations, merging)
 
 
 def usual_rate(recipe: Recipe, size: Size, *, gpu: bool, threads: int) -> float:
     """Tokens a second, forward and backward: a frozen base needs no gradient of its weights."""
-    flops = size.active * (
+    flops = size.base.body * (
         (6 if recipe.base == POCKET else 4) + (2 if recipe.activation_checkpointing else 0)
     )
     return (GPU_FLOPS if gpu and recipe.base != POCKET else CPU_FLOPS * threads) / flops
