@@ -99,8 +99,8 @@ class RunDir:
             raise no_room(self.checkpoints, needed, what)
         try:
             publish_dir(self.checkpoints / f".{final.name}.{os.getpid()}", final, write, {"step": step})
-        except TraceError as error:
-            if error.code == "disk_full" or was_full(error):
+        except Exception as error:
+            if was_full(error):
                 raise no_room(self.checkpoints, needed, what) from error
             raise
         self._prune(final)
@@ -164,10 +164,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], facts: dict[str, Any]) -> None:
-    """Let `write` fill a temporary folder, add manifest.json with every file's digest, rename it into place.
-
-    Raises TraceError with code disk_full when there was no room; then nothing is left under either name.
-    """
+    """Let `write` fill a temporary folder, add manifest.json with every file's digest, rename it into place. When it
+    raises, nothing is left under either name."""
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
@@ -188,11 +186,8 @@ def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], fac
             discard(final)
         temporary.rename(final)
         fsync(final.parent)
-    except Exception as error:
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        if was_full(error):
-            hint = "Free some space, then try again."
-            raise TraceError("the disk is full.", code="disk_full", where=str(final), hint=hint) from error
         raise
 
 

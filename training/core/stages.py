@@ -29,7 +29,6 @@ class Step:
 
     stage: str
     key: str
-    retrieval: str  # the retrieval mode this pass trains: none, n, r or r+R
 
 
 def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str = "") -> list[Step]:
@@ -46,7 +45,7 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         if recipe.memo == "mr":
             own["empty_thinking_share"] = recipe.empty_thinking_share
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
-        found.append(Step("stage1", before, "none"))
+        found.append(Step("stage1", before))
     for retrieval in passes(recipe):
         is_plain = retrieval in PLAIN
         stage = recipe.plain if is_plain else recipe.stage2
@@ -58,7 +57,7 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         without_rules = bool(plain_hash) and not retrieval.endswith("R")
         data = {"plain": plain_hash} if without_rules else {"snapshot": snapshot_hash}
         before = content_hash({"base": base, **data, "before": before, **own})
-        found.append(Step("plain" if is_plain else "stage2", before, retrieval))
+        found.append(Step("plain" if is_plain else "stage2", before))
     return found
 
 
