@@ -15,14 +15,12 @@ from typing import Any, TypeVar
 import yaml
 
 from catalog.core.tokens import FORMATS
-from trace_site.lib.errors import TraceError, quoted
-from trace_site.lib.files import content_hash, read_text
-from trace_site.lib.small_yaml import read_small_yaml
+from trace_site.lib.errors import quoted
+from trace_site.lib.files import content_hash
+from trace_site.lib.recipe import build, read_file, require
 
 POCKET = "pocket"
 STAGES = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}  # in training order
-LONGEST_TEXT = 300
-LARGEST = 2**53  # of any number: what every reader of JSON keeps exactly
 MORE = 3  # times the epochs that a small set is passed over at most: more often it is learned by heart
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
@@ -66,20 +64,15 @@ def option(default: T, limit: Limit, about: str, group: str = "", choices: tuple
     return made
 
 
-def _check(ok: bool, name: str, problem: str) -> None:
-    if not ok:
-        raise TraceError(problem, code="bad_recipe", where=f"recipe field '{name}'")
-
-
 class Checked:
     """Refuses a value that the option of its field does not allow."""
 
     def __post_init__(self) -> None:
         for item in fields(self):  # type: ignore[arg-type]
             value, (allows, problem) = getattr(self, item.name), item.metadata.get("limit", ANY)
-            _check(allows(value), item.name, problem)
+            require(allows(value), item.name, problem)
             if choices := item.metadata.get("choices"):
-                _check(value in choices, item.name, f"{quoted(value)} is not one of {', '.join(choices)}.")
+                require(value in choices, item.name, f"{quoted(value)} is not one of {', '.join(choices)}.")
 
 
 @dataclass(frozen=True)
@@ -160,8 +153,8 @@ class Stage(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
-        _check(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
+        require(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
+        require(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
@@ -241,7 +234,7 @@ class Recipe(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
+        require(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
 
     @property
     def reasoning(self) -> bool:
@@ -264,75 +257,20 @@ class Recipe(Checked):
 
 def load(path: Path) -> Recipe:
     """Read a recipe; an unknown field or a wrong type is named."""
-    data = read_small_yaml(read_text(path), str(path))
-    try:
-        return from_dict({} if data is None else data)
-    except TraceError as error:
-        raise TraceError(
-            error.message, code=error.code, where=f"{path}: {error.where}", hint=error.hint
-        ) from error
+    return read_file(path, from_dict)
 
 
 def from_dict(data: Any) -> Recipe:
     """Where `plain` is left out, the plain pass is trained as `stage2` says."""
     if isinstance(data, dict) and "stage2" in data:
         data = {**data, "plain": data.get("plain", data["stage2"])}
-    return _build(Recipe, data, "")
+    return build(Recipe, data)
 
 
 def stored(data: Mapping[str, Any]) -> Recipe:
     """A recipe that the database keeps; what an earlier version had and this one lacks is left out."""
     known = flat(Recipe())
     return from_dict(nested({name: value for name, value in flat(data).items() if name in known}))
-
-
-def _build(cls: Any, data: Any, prefix: str) -> Any:
-    """A dataclass from a mapping, with unknown fields and wrong types refused by name."""
-    _check(
-        isinstance(data, dict), prefix.rstrip(".") or "(whole file)", "must be a mapping of fields to values."
-    )
-    default = cls()
-    known = asdict(default)
-    for key in data:
-        _check(key in known, f"{prefix}{key}", f"is unknown; the fields are {', '.join(known)}.")
-    values = {key: _coerce(getattr(default, key), value, f"{prefix}{key}") for key, value in data.items()}
-    try:
-        return cls(**values)
-    except TraceError as error:
-        where = error.where.replace("field '", f"field '{prefix}")
-        raise TraceError(error.message, code=error.code, where=where) from error
-
-
-def _coerce(default: Any, value: Any, name: str) -> Any:
-    if isinstance(default, Checked):
-        return _build(type(default), value, f"{name}.")
-    if isinstance(default, bool):
-        truth = {"true": True, "false": False}.get(str(value).strip().lower())
-        _check(truth is not None, name, "must be true or false.")
-        return truth
-    if isinstance(default, (int, float)):
-        return _number(type(default), value, name)
-    if isinstance(default, tuple):
-        items = value.split(",") if isinstance(value, str) else value
-        several = isinstance(items, (list, tuple)) and len(items) == len(default)
-        _check(several, name, f"must be {len(default)} numbers.")
-        return tuple(_number(float, item, name) for item in items)
-    text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    _check(text, name, f"must be text, found {quoted(value)}.")
-    _check(len(str(value)) <= LONGEST_TEXT, name, f"is longer than {LONGEST_TEXT} characters.")
-    return str(value)
-
-
-def _number(kind: type[int] | type[float], value: Any, name: str) -> int | float:
-    try:
-        number = kind(value) if not isinstance(value, bool) else None
-        ok = number is not None and float(value) == number and math.isfinite(number)
-    except (TypeError, ValueError, OverflowError):
-        number, ok = None, False
-    _check(ok, name, f"must be a number, found {quoted(value)}.")
-    assert number is not None
-    _check(abs(number) <= LARGEST, name, f"must lie in -{LARGEST:,}..{LARGEST:,}.")
-    return number
 
 
 # A recipe as forms and tables show it: its fields by dotted names, and texts that were typed for them.

@@ -8,6 +8,7 @@ from django import forms
 
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
+from trace_site.lib.recipe import LONGEST_TEXT
 from training.core import estimate
 from training.core import recipe as recipes
 from training.core.recipe import CELL, FIELDS, Recipe, RecipeField, flat
@@ -72,7 +73,7 @@ class BaseField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             label="Base model",
-            max_length=recipes.LONGEST_TEXT,
+            max_length=LONGEST_TEXT,
             initial=lambda: configured_bases()[0],
             widget=BaseSelect,
             help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
