@@ -2,11 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trace_site.lib.errors import TraceError
-from training.core.recipe import POCKET, Recipe, from_dict, load, stored
+from training.core.recipe import POCKET, REMOVED, Recipe, from_dict, load, stored
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
@@ -78,15 +79,21 @@ def test_the_shipped_pocket_recipes_move_every_part_of_the_model() -> None:
 
 
 def test_a_stored_recipe_of_an_earlier_version_is_read_without_what_is_gone() -> None:
-    data = asdict(Recipe(seed=3)) | {"letters": True, "pocket": {"hidden": 192, "bar": 1}}
-    data |= {"stage1": {"keep": 0.5, "epochs": 3}, "stage2": {"label_smoothing": 0.1, "lr": 2e-4}}
+    gone: dict[str, Any] = {part: dict.fromkeys(names, 1) for part, names in REMOVED.items()}
+    data = asdict(Recipe(seed=3)) | gone.pop("") | {"pocket": gone["pocket"] | {"bar": 1}}
+    data |= {"stage1": gone["stage1"] | {"epochs": 3}, "stage2": gone["stage2"] | {"lr": 2e-4}}
     recipe = stored(data)
     assert (recipe.seed, recipe.pocket.bar, recipe.stage1.epochs, recipe.stage2.lr) == (3, 1, 3, 2e-4)
     assert stored(asdict(recipe)) == recipe and stored({"seed": 0}) == Recipe()
 
 
-@pytest.mark.parametrize(("part", "name"), [("", "letters"), ("pocket", "hidden"), ("stage1", "keep")])
+@pytest.mark.parametrize(("part", "name"), [(part, name) for part in REMOVED for name in REMOVED[part]])
 def test_a_new_recipe_with_a_field_that_is_gone_is_refused(part: str, name: str) -> None:
     where = f"{part}.{name}" if part else name
     with pytest.raises(TraceError, match=f"'{where}': is unknown"):
         from_dict({part: {name: 1}} if part else {name: 1})
+
+
+def test_a_stored_recipe_with_a_field_that_never_was_is_refused() -> None:
+    with pytest.raises(TraceError, match="pocket.colour"):
+        stored({"pocket": {"colour": "red"}})

@@ -267,10 +267,21 @@ def from_dict(data: Any) -> Recipe:
     return build(Recipe, data)
 
 
+# fields of earlier versions, most of a pocket model that wrote and of its training
+REMOVED = {
+    "": ("plain_first", "decoder_from", "letters"),
+    "pocket": (
+        *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied", "copy_start"),
+        *("fitted_start", "vocab", "layers", "heads", "intermediate", "dropout", "tool_weight", "sharpness"),
+    ),
+    **dict.fromkeys(STAGES, ("label_smoothing", "average_share", "writer_lr", "encoder_from", "keep")),
+}
+
+
 def stored(data: Mapping[str, Any]) -> Recipe:
     """A recipe that the database keeps; what an earlier version had and this one lacks is left out."""
-    known = flat(Recipe())
-    return from_dict(nested({name: value for name, value in flat(data).items() if name in known}))
+    gone = {f"{part}.{name}".lstrip(".") for part, names in REMOVED.items() for name in names}
+    return from_dict(nested({name: value for name, value in flat(data).items() if name not in gone}))
 
 
 # A recipe as forms and tables show it: its fields by dotted names, and texts that were typed for them.

@@ -26,7 +26,7 @@ from training.runs.stages import over_default
 
 def plan_recipe(plan: GridPlan) -> Recipe:
     """The base's default recipe with the plan's fields over it. Raises TraceError naming the field."""
-    return recipes.from_dict(over_default(plan.base, plan.recipe))
+    return recipes.stored(over_default(plan.base, plan.recipe))
 
 
 def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
