@@ -63,7 +63,7 @@ def test_a_run_is_started_once_and_told_where_it_is(api) -> None:
         ({"branch": "rule", "budget": {"calls": -1}}, "/budget/calls"),
         ({"branch": "rule", "budget": {"money": "nan"}}, "/budget/money"),
         ({"branch": "rule", "recipe": {"query": [[]] * 200}}, "more than 200 values"),
-        ({"branch": "rule", "recipe": {"retries": 10**400}}, "too large"),
+        ({"branch": "rule", "recipe": {"retries": 10**400}}, "very many digits"),
         ({"branch": "rule", "recipe": {"retries": 99}}, "retries"),
         ({"branch": "rule", "recipe": {"colour": 1}}, "colour"),
         ({"branch": "rule", "recipe": "fast"}, "/recipe"),

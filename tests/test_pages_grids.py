@@ -87,7 +87,7 @@ def test_preview_counts_what_trains_and_starts_nothing(client_as):
     # a Stage 1 of each format, which r and r+R go on from
     assert said == {"stages": 8, "train": 6, "shared": 2, "kept": 0}
     every = client.get("/training/grids/new/preview/", form(snapshot, retrievals=["n", "r", "n>r"]))
-    assert [one.cell.retrieval for one in every.context["planned"]] == ["n", "n", "r", "r", "n>r", "n>r"]
+    assert [one.cell.retrieval for one in every.context["planned"]] == ["n", "r", "n", "r", "n>r", "n>r"]
     assert not Run.objects.exists() and not Job.objects.exists()
 
 

@@ -30,6 +30,8 @@ from synthesis.generate.estimates import Estimate, Figure, Reading, estimate_new
 from synthesis.models import LoopSettings
 from trace_site.lib.errors import TraceError
 from trace_site.paging import Page, number_of, numbers_of
+from training.runs.estimates import Estimator
+from training.runs.selectors import readable_recipe
 
 SIZE = 25  # gaps of a page
 MOST = 100  # clusters, and as many suggestions, of one choice
@@ -106,8 +108,8 @@ class Pick:
 
 def domain_rollup(domain: str) -> DomainRollup | None:
     """None: nothing was counted yet. One query."""
-    heavy = ("model__card", "model__lineage", "model__run__log_tail")
-    rows = DomainRollup.objects.select_related("domain", "model__run__job").defer(*heavy)
+    heavy = ("model__card", "model__lineage", "model__run__log_tail", "model__run__snapshot__manifest")
+    rows = DomainRollup.objects.select_related("domain", "model__run__snapshot").defer(*heavy)
     return rows.filter(domain=domain).first()
 
 
@@ -337,11 +339,10 @@ def _takes(
         Line("writing", "Time to write", "seconds", cost.seconds),
         Line("reading", "Time to review, one person", "seconds", reading.seconds),
     ]
-    job = counted.model.run.job if counted.model else None
-    if rules and job and job.started_at and job.finished_at:
-        took = (job.finished_at - job.started_at).total_seconds()
-        when = f"as long as model {counted.model_id} took, {timezone.localtime(job.finished_at):%-d %b %Y}"
-        lines.append(Line("training", "One training, whatever is picked", "seconds", Figure(took, when)))
+    run = counted.model.run if counted.model else None
+    if rules and run and (recipe := readable_recipe(run)):
+        took = Estimator([run.base]).of(recipe, run.snapshot.counts, {}).seconds
+        lines.append(Line("training", "One training, whatever is picked", "seconds", took))
     return lines
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import asdict
 
 import pytest
 from django.db import connection
@@ -27,6 +28,9 @@ from tests.factories import (
 )
 from trace_site import jobs
 from trace_site.jobs import Job
+from training.models import Run
+from training.runs.estimates import estimate
+from training.runs.stages import default_recipe
 
 pytestmark = pytest.mark.django_db
 PAGE = "/evaluation/what-if/"
@@ -208,6 +212,14 @@ def test_every_figure_says_what_it_rests_on_and_when(world):
     )
     assert "not measured" in lines["reading"].figure.basis and lines["reading"].figure.value is None
     assert lines["money"].figure.value == 0 and lines["samples"].figure.value == 12
+
+
+def test_a_training_is_estimated_as_everywhere_else(world):
+    run, recipe = world.model.run, default_recipe("pocket")
+    Run.objects.filter(pk=run.pk).update(recipe=asdict(recipe))
+    (line,) = [line for line in world.plan(gaps=[world.wide]).takes if line.key == "training"]
+    assert line.figure == estimate(recipe, run.snapshot).seconds
+    assert "never measured here" in line.figure.basis
 
 
 # The page.

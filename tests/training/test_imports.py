@@ -130,7 +130,10 @@ HARMS = {
     "weights gone": (lambda e: (e / "model.safetensors").unlink(), "is not the file"),
     "a file more": (lambda e: (e / "model.bin").write_bytes(b"x"), "is not listed in the manifest"),
     "a link": (lambda e: (e / "extra.json").symlink_to("/etc/passwd"), "is not listed in the manifest"),
-    "another manifest": (lambda e: edit("manifest.json")(e) or manifest(e, schema=2), "changed after"),
+    "another manifest": (
+        lambda e: edit("manifest.json")(e) or manifest(e, schema=2),
+        "manifest.json.* is not the file",
+    ),
     "a program": (lambda e: program(e), "is no file that an export holds"),
     "a file outside": (lambda e: outside(e), "is no file that an export holds"),
     "another recipe": (

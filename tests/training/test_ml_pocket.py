@@ -21,7 +21,7 @@ from tests.training.small_encoder import quick_recipe, small_encoder, small_pock
 from tests.training.small_snapshot import RULE, sample, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
-from training.core.estimate import Lengths, size_of  # noqa: E402
+from training.core.estimate import size_of  # noqa: E402
 from training.core.recipe import Recipe, Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
@@ -465,6 +465,6 @@ def test_what_is_replayed_is_a_function_of_seed_and_step_and_takes_turns() -> No
 
 
 def test_the_estimate_weighs_a_pocket_within_a_twentieth_of_the_real_one(snapshot: Snapshot) -> None:
-    size = size_of(quick_recipe(format="a"), Lengths(5, 0, 0, {"flat": 6, "clause": 4}, {}, {}, {}))
+    size = size_of(quick_recipe(format="a"), 5)
     real = sum(value.numel() for value in untrained(snapshot).model.parameters())
     assert size is not None and size.parameters == pytest.approx(real, rel=0.05)

@@ -37,6 +37,7 @@ def test_every_shipped_recipe_loads_and_survives_its_own_yaml(name: str, tmp_pat
         ({"stage1": {"lr": -1}}, "stage1.lr"),
         ({"stage2": {"lr": "fast"}}, "stage2.lr"),
         ({"stage2": {"betas": 3}}, "stage2.betas"),
+        ({"stage2": {"betas": [0.9]}}, "stage2.betas"),
         ({"stage1": {"batch_size": 2.5}}, "stage1.batch_size"),
         ({"bf16": "yes"}, "bf16"),
         ({"pocket": {"hidden": 30}}, "pocket.hidden"),

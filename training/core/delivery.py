@@ -14,7 +14,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from training.core import recipe as recipes
 from training.core.recipe import POCKET, Recipe
-from training.core.rundir import is_intact
+from training.core.rundir import damaged
 
 ORDER = ("base", "stage1", "plain", "stage2")
 KINDS = (".safetensors", ".json", ".md", ".txt", ".jinja", ".model")  # nothing that loading could run
@@ -63,9 +63,6 @@ def read_stage(folder: Path) -> Delivery:
             "there is no done.json: the stage is not finished.", folder, "Run the trainer to its end."
         )
     check_files(folder / "export")
-    if not is_intact(folder / "export"):
-        where = folder / "export"
-        raise refuse("the manifest was changed after it was written.", where, "Copy the folder again.")
     done, spec = read_json(folder / "done.json"), read_json(folder / "export" / "trace.json")
     if not isinstance(done, dict) or not isinstance(spec, dict) or (missing := set(NEEDED) - set(spec)):
         lack = f" ({min(missing)} is missing)" if isinstance(spec, dict) else ""
@@ -108,16 +105,15 @@ def check_files(export: Path, beside: Iterable[str] = ()) -> list[str]:
             raise refuse(
                 "is not listed in the manifest.", path, "Take it out: only what was exported comes in."
             )
-    for name, facts in files.items():
+    for name in files:
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or inside.suffix not in KINDS:
             raise refuse(
                 f"'{name}' is no file that an export holds.", export, f"Exports hold {', '.join(KINDS)}."
             )
-        if not (export / name).is_file() or sha256_file(export / name) != facts.get("sha256"):
-            raise refuse(
-                "is not the file that the manifest describes.", export / name, "Copy the folder again."
-            )
+    if found := damaged(export):
+        where = export / found
+        raise refuse("is not the file that the manifest describes.", where, "Copy the folder again.")
     return list(files)
 
 

@@ -5,7 +5,7 @@ and a forecast of what trains and what is reused. Pure: the caller tells which k
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from math import prod
@@ -19,7 +19,8 @@ from training.core.stages import Step
 MOST = 500  # cells of one plan
 LONGEST = {"name": 200, "base": 300}  # characters
 STRATEGIES = ("append", "replace")
-LISTS = {"formats": tuple(FORMATS), "memos": MEMOS, "retrievals": RETRIEVALS}
+BRANCHES = ("rrb", "rule", "imported")
+LISTS = {"formats": tuple(FORMATS), "memos": MEMOS, "retrievals": RETRIEVALS, "branches": BRANCHES}
 
 
 def refuse(name: str, problem: str, hint: str = "") -> TraceError:
@@ -90,7 +91,9 @@ class GridPlan:
         return (self.seeds, self.sources, self.formats, self.memos, self.retrievals)
 
     def cells(self) -> list[Cell]:
-        return [Cell(source, f, m, r, seed) for seed, source, f, m, r in product(*self.axes)]
+        """Each once."""
+        cells = (Cell(source, f, m, r, seed) for seed, source, f, m, r in product(*self.axes))
+        return list(dict.fromkeys(cells))
 
 
 def read_plan(data: Any) -> GridPlan:
@@ -108,8 +111,6 @@ def read_plan(data: Any) -> GridPlan:
     values |= {name: _count(name, given[name]) for name in ("rrb", "snapshot_seed") if name in given}
     if "seeds" in given:
         values["seeds"] = tuple(_count("seeds", one) for one in _listed("seeds", given["seeds"]))
-    if "branches" in given:
-        values["branches"] = _some("branches", given["branches"], ("rrb", "rule", "imported"))
     if not isinstance(given.get("recipe", {}), Mapping):
         raise refuse("recipe", "must be a mapping of recipe fields to values.")
     plan = GridPlan(_sources(given.get("snapshots")), recipe=dict(given.get("recipe", {})), **values)
@@ -173,32 +174,18 @@ class PlannedCell:
 
     cell: Cell
     steps: tuple[Step, ...]
-    states: tuple[str, ...] = ()
+    states: tuple[str, ...]
 
 
-def ordered(cells: Iterable[Cell], steps_of: Callable[[Cell], list[Step]]) -> list[PlannedCell]:
-    """Cells with fewer stages first, for what they train others go on from. Among equals the first of each Stage 1
-    comes before the second of any, so that several workers begin with different ones."""
-    planned = [PlannedCell(cell, tuple(steps_of(cell))) for cell in cells]
-    seen: Counter[tuple[int, str]] = Counter()
-    places = []
-    for number, one in enumerate(planned):
-        group = (len(one.steps), one.steps[0].key if one.steps else "")
-        places.append((len(one.steps), seen[group], number))
-        seen[group] += 1
-    return [planned[number] for _, _, number in sorted(places)]
-
-
-def forecast(planned: Iterable[PlannedCell], kept: set[str]) -> list[PlannedCell]:
-    """Each cell with the state of its stages. `kept`: keys that are in the store."""
+def forecast(steps: Mapping[Cell, Sequence[Step]], kept: Set[str]) -> list[PlannedCell]:
+    """The cells in training order: those with fewer stages first, for what they train others go on from. `kept`: keys
+    that are in the store."""
     seen: set[str] = set()
     found = []
-    for one in planned:
-        states = []
-        for step in one.steps:
-            states.append("kept" if step.key in kept else "shared" if step.key in seen else "train")
-            seen.add(step.key)
-        found.append(PlannedCell(one.cell, one.steps, tuple(states)))
+    for cell, own in sorted(steps.items(), key=lambda item: len(item[1])):
+        states = ("kept" if one.key in kept else "shared" if one.key in seen else "train" for one in own)
+        found.append(PlannedCell(cell, tuple(own), tuple(states)))
+        seen |= {one.key for one in own}
     return found
 
 

@@ -54,28 +54,18 @@ def own_words(text: str, others: Sequence[str]) -> list[str]:
 def _compared(tool: dict[str, Any], near: Near) -> Parts:
     """Each look-alike with what only it says, then what only this tool says."""
     parts: list[Part] = []
-    chosen = near[:LOOK_ALIKES]
-    for number, (units, other) in enumerate(chosen):
+    text, chosen = "", near[:LOOK_ALIKES]
+    for units, other in chosen:
         different = own_words(other["description"], [tool["description"]])
         says = f"which is about {', '.join(different)}" if different else "which says no more"
         gone = " and is deprecated" if other["deprecated"] and not tool["deprecated"] else ""
-        parts += ["; " if number else "Near it stands ", units, f", {says}{gone}"]
+        parts += [f"{text}; " if parts else "Near it stands ", units]
+        text = f", {says}{gone}"
     if chosen:
-        parts.append(". ")
+        text += ". "
     if mine := own_words(tool["description"], [other["description"] for _, other in chosen]):
-        parts.append(f"Only here: {', '.join(mine)}. ")
-    return _joined(parts)
-
-
-def _joined(parts: Sequence[Part]) -> Parts:
-    """Neighbouring texts as one part, so that they are tokenized as one."""
-    joined: list[Part] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        else:
-            joined.append(part)
-    return tuple(joined)
+        text += f"Only here: {', '.join(mine)}. "
+    return (*parts, text) if text else ()
 
 
 SHORT_WORDS = 10

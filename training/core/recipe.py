@@ -15,14 +15,12 @@ from typing import Any, TypeVar
 import yaml
 
 from catalog.core.tokens import FORMATS
-from trace_site.lib.errors import TraceError, quoted
-from trace_site.lib.files import content_hash, read_text
-from trace_site.lib.small_yaml import read_small_yaml
+from trace_site.lib.errors import quoted
+from trace_site.lib.files import content_hash
+from trace_site.lib.recipe import build, read_file, require
 
 POCKET = "pocket"
 STAGES = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}  # in training order
-LONGEST_TEXT = 300
-LARGEST = 2**53  # of any number: what every reader of JSON keeps exactly
 MORE = 3  # times the epochs that a small set is passed over at most: more often it is learned by heart
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
@@ -66,20 +64,15 @@ def option(default: T, limit: Limit, about: str, group: str = "", choices: tuple
     return made
 
 
-def _check(ok: bool, name: str, problem: str) -> None:
-    if not ok:
-        raise TraceError(problem, code="bad_recipe", where=f"recipe field '{name}'")
-
-
 class Checked:
     """Refuses a value that the option of its field does not allow."""
 
     def __post_init__(self) -> None:
         for item in fields(self):  # type: ignore[arg-type]
             value, (allows, problem) = getattr(self, item.name), item.metadata.get("limit", ANY)
-            _check(allows(value), item.name, problem)
+            require(allows(value), item.name, problem)
             if choices := item.metadata.get("choices"):
-                _check(value in choices, item.name, f"{quoted(value)} is not one of {', '.join(choices)}.")
+                require(value in choices, item.name, f"{quoted(value)} is not one of {', '.join(choices)}.")
 
 
 @dataclass(frozen=True)
@@ -159,11 +152,9 @@ class Stage(Checked):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "betas", tuple(self.betas))
         super().__post_init__()
-        _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
-        _check(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
-        _check(len(self.betas) == 2, "betas", "must be two numbers.")
+        require(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
+        require(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
@@ -178,8 +169,9 @@ class Recipe(Checked):
 
     format: str = field(default="c", metadata={"choices": tuple(FORMATS)})  # the paper's
     memo: str = field(default="m", metadata={"choices": MEMOS})  # Stage 1
-    retrieval: str = "r+R"  # Stage 2
-    base: str = POCKET  # or the name or path of a causal language model
+    retrieval: str = field(default="r+R", metadata={"choices": RETRIEVALS})  # Stage 2
+    # or the name or path of a causal language model
+    base: str = field(default=POCKET, metadata={"limit": (bool, "must name a model.")})
     seed: int = 0
     threads: int = option(
         2, COUNT, "[ours] CPU threads: set by the server (ML_THREADS), whatever stands here", "machine"
@@ -242,10 +234,7 @@ class Recipe(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = f"{quoted(self.retrieval)} is not one of {', '.join(RETRIEVALS)}."
-        _check(self.retrieval in RETRIEVALS, "retrieval", known)
-        _check(bool(self.base), "base", "must name a model.")
-        _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
+        require(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
 
     @property
     def reasoning(self) -> bool:
@@ -263,28 +252,19 @@ class Recipe(Checked):
         return content_hash(asdict(self))
 
     def to_yaml(self) -> str:
-        data = asdict(self)
-        for stage in STAGES:
-            data[stage]["betas"] = list(data[stage]["betas"])
-        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True)
 
 
 def load(path: Path) -> Recipe:
     """Read a recipe; an unknown field or a wrong type is named."""
-    data = read_small_yaml(read_text(path), str(path))
-    try:
-        return from_dict({} if data is None else data)
-    except TraceError as error:
-        raise TraceError(
-            error.message, code=error.code, where=f"{path}: {error.where}", hint=error.hint
-        ) from error
+    return read_file(path, from_dict)
 
 
 def from_dict(data: Any) -> Recipe:
     """Where `plain` is left out, the plain pass is trained as `stage2` says."""
     if isinstance(data, dict) and "stage2" in data:
         data = {**data, "plain": data.get("plain", data["stage2"])}
-    return _build(Recipe, data, "")
+    return build(Recipe, data)
 
 
 # fields of earlier versions, most of a pocket model that wrote and of its training
@@ -298,63 +278,10 @@ REMOVED = {
 }
 
 
-def stored(data: dict[str, Any]) -> Recipe:
-    """A recipe that the database or an export kept; what an earlier version had and this one lacks is left out."""
-
-    def left(value: dict[str, Any], part: str) -> dict[str, Any]:
-        return {name: each for name, each in value.items() if name not in REMOVED.get(part, ())}
-
-    own = left(data, "")
-    return from_dict(
-        {name: left(each, name) if isinstance(each, dict) else each for name, each in own.items()}
-    )
-
-
-def _build(cls: Any, data: Any, prefix: str) -> Any:
-    """A dataclass from a mapping, with unknown fields and wrong types refused by name."""
-    _check(
-        isinstance(data, dict), prefix.rstrip(".") or "(whole file)", "must be a mapping of fields to values."
-    )
-    default = cls()
-    known = asdict(default)
-    for key in data:
-        _check(key in known, f"{prefix}{key}", f"is unknown; the fields are {', '.join(known)}.")
-    values = {key: _coerce(getattr(default, key), value, f"{prefix}{key}") for key, value in data.items()}
-    try:
-        return cls(**values)
-    except TraceError as error:
-        where = error.where.replace("field '", f"field '{prefix}")
-        raise TraceError(error.message, code=error.code, where=where) from error
-
-
-def _coerce(default: Any, value: Any, name: str) -> Any:
-    if isinstance(default, Checked):
-        return _build(type(default), value, f"{name}.")
-    if isinstance(default, bool):
-        _check(isinstance(value, bool), name, "must be true or false.")
-        return value
-    if isinstance(default, (int, float)):
-        return _number(type(default), value, name)
-    if isinstance(default, tuple):
-        _check(isinstance(value, (list, tuple)), name, "must be a list.")
-        _check(len(value) == len(default), name, f"must be {len(default)} numbers.")
-        return tuple(_number(float, item, name) for item in value)
-    text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    _check(text, name, f"must be text, found {quoted(value)}.")
-    _check(len(str(value)) <= LONGEST_TEXT, name, f"is longer than {LONGEST_TEXT} characters.")
-    return str(value)
-
-
-def _number(kind: type[int] | type[float], value: Any, name: str) -> int | float:
-    try:
-        number = kind(value) if not isinstance(value, bool) else None
-        ok = number is not None and float(value) == number and math.isfinite(number)
-    except (TypeError, ValueError, OverflowError):
-        number, ok = None, False
-    _check(ok, name, f"must be a number, found {quoted(value)}.")
-    assert number is not None
-    _check(abs(number) <= LARGEST, name, f"must lie in -{LARGEST:,}..{LARGEST:,}.")
-    return number
+def stored(data: Mapping[str, Any]) -> Recipe:
+    """A recipe that the database keeps; what an earlier version had and this one lacks is left out."""
+    gone = {f"{part}.{name}".lstrip(".") for part, names in REMOVED.items() for name in names}
+    return from_dict(nested({name: value for name, value in flat(data).items() if name not in gone}))
 
 
 # A recipe as forms and tables show it: its fields by dotted names, and texts that were typed for them.
@@ -362,14 +289,12 @@ def _number(kind: type[int] | type[float], value: Any, name: str) -> int | float
 
 @dataclass(frozen=True, slots=True)
 class RecipeField:
-    """`kind`: bool, choice, number, numbers or text."""
-
     name: str
     group: str
     label: str
     source: str
     help: str
-    kind: str
+    is_number: bool
     choices: tuple[str, ...]
 
     @property
@@ -386,10 +311,8 @@ def _fields(part: Any, prefix: str = "", group: str = "") -> dict[str, RecipeFie
             found |= _fields(default, f"{name}.", own)
         elif name not in CELL:
             choices = ("true", "false") if isinstance(default, bool) else about["choices"]
-            usual = "choice" if choices else "text"
-            kind = {bool: "bool", tuple: "numbers", int: "number", float: "number"}.get(type(default), usual)
-            label, source, text = about["label"], about["source"], about["help"]
-            found[name] = RecipeField(name, own, label, source, text, kind, choices)
+            told = (about["label"], about["source"], about["help"])
+            found[name] = RecipeField(name, own, *told, not isinstance(default, str), choices)
     return found
 
 
@@ -434,16 +357,6 @@ def shown(value: Any) -> str:
         text = f"{value:.10f}".rstrip("0").rstrip(".")
         return text if float(text or 0) == value else repr(value)
     return str(value)
-
-
-def typed(of: RecipeField, text: str) -> Any:
-    """What `from_dict` reads of a typed text; what it cannot be stays text, to be refused by name."""
-    words = text.strip()
-    if of.kind == "bool":
-        return {"true": True, "false": False}.get(words.lower(), words)
-    if of.kind == "numbers":
-        return [part.strip() for part in words.split(",") if part.strip()]
-    return words
 
 
 def differing(

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from catalog.core.tokens import CLAUSES, FAMILIES, NameIndex
-from synthesis.core.snapshot import Statements, decisive_clauses, statements_of
+from synthesis.core.snapshot import FILES, Statements, decisive_clauses, statements_of
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_jsonl, sha256_file
 from training.core.recipe import Recipe
-
-FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The run directory: the one contract between a trainer and whoever watches it.
 
-Layout: recipe.yaml, metrics.jsonl, log.txt, checkpoints/step-000123/{..., manifest.json last}, checkpoints/latest,
-STOP, export/, done.json last. One trainer at a time (flock); everything appears whole or not at all. Metrics and log
+Layout: recipe.yaml, metrics.jsonl, log.txt, checkpoints/step-000123/{..., manifest.json last}, STOP, export/,
+done.json last. One trainer at a time (flock); everything appears whole or not at all. Metrics and log
 are best effort: a full disk loses lines, never a run. After a kill steps repeat in metrics.jsonl; the last line of a
 step counts.
 """
@@ -55,7 +55,7 @@ class RunDir:
                 ) from error
             for leftover in (*self.checkpoints.glob(".step-*"), *self.root.glob(".export*")):
                 shutil.rmtree(leftover, ignore_errors=True)
-            for leftover in (*self.checkpoints.glob(".latest.*"), *self.root.glob(".*.tmp")):
+            for leftover in self.root.glob(".*.tmp"):
                 leftover.unlink(missing_ok=True)
             yield self
 
@@ -89,7 +89,7 @@ class RunDir:
                     raise
 
     def save_checkpoint(self, step: int, write: Callable[[Path], None], needed: int = 0) -> Path:
-        """Publish a checkpoint of about `needed` bytes: files, manifest with digests, rename, pointer, pruning.
+        """Publish a checkpoint of about `needed` bytes: files, manifest with digests, rename, pruning.
 
         Raises TraceError with code disk_full before it writes when there is no room, and leaves nothing behind.
         """
@@ -99,9 +99,8 @@ class RunDir:
             raise no_room(self.checkpoints, needed, what)
         try:
             publish_dir(self.checkpoints / f".{final.name}.{os.getpid()}", final, write, {"step": step})
-            write_atomic(self.checkpoints / "latest", final.name)
-        except TraceError as error:
-            if error.code == "disk_full" or was_full(error):
+        except Exception as error:
+            if was_full(error):
                 raise no_room(self.checkpoints, needed, what) from error
             raise
         self._prune(final)
@@ -122,10 +121,7 @@ class RunDir:
                 discard(path)
 
     def latest_checkpoint(self) -> Path | None:
-        """The newest checkpoint whose files match their digests; a damaged one is passed over, and the log says so.
-
-        Not by the pointer: a kill between rename and pointer leaves a newer one that is just as good.
-        """
+        """The newest checkpoint whose files match their digests; a damaged one is passed over, and the log says so."""
         for path in self.by_age():
             if is_intact(path):
                 return path
@@ -168,10 +164,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], facts: dict[str, Any]) -> None:
-    """Let `write` fill a temporary folder, add manifest.json with every file's digest, rename it into place.
-
-    Raises TraceError with code disk_full when there was no room; then nothing is left under either name.
-    """
+    """Let `write` fill a temporary folder, add manifest.json with every file's digest, rename it into place. When it
+    raises, nothing is left under either name."""
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
@@ -192,28 +186,30 @@ def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], fac
             discard(final)
         temporary.rename(final)
         fsync(final.parent)
-    except Exception as error:
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        if was_full(error):
-            hint = "Free some space, then try again."
-            raise TraceError("the disk is full.", code="disk_full", where=str(final), hint=hint) from error
         raise
 
 
 def is_intact(directory: Path) -> bool:
     """Does the folder hold what its manifest says, and is the manifest as it was written?"""
+    return not damaged(directory)
+
+
+def damaged(directory: Path) -> str:
+    """The first file that is not as the manifest says, or the manifest; empty when the folder is intact."""
+    at = "manifest.json"
     try:
-        manifest = read_json(directory / "manifest.json")
+        manifest = read_json(directory / at)
         digest = manifest.pop("digest", None)  # folders of earlier versions have none
         if digest is not None and digest != content_hash(manifest):
-            return False
-        return all(
-            (directory / name).stat().st_size == facts["bytes"]
-            and sha256_file(directory / name) == facts["sha256"]
-            for name, facts in manifest["files"].items()
-        )
+            return at
+        for at, facts in manifest["files"].items():
+            if sha256_file(directory / at) != facts["sha256"]:
+                return str(at)
     except (TraceError, OSError, ValueError, LookupError, TypeError, AttributeError):
-        return False
+        return at
+    return ""
 
 
 def discard(directory: Path) -> None:

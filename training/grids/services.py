@@ -16,7 +16,7 @@ from trace_site.lib.files import content_hash
 from training.core import grid as plans
 from training.core import recipe as recipes
 from training.core import stages
-from training.core.grid import Cell, GridPlan, PlannedCell, Source
+from training.core.grid import GridPlan, PlannedCell, Source
 from training.core.recipe import Recipe
 from training.models import ENDED_BADLY, Grid, GridCell, Run, TrainedStage
 from training.runs.estimates import Estimator
@@ -39,11 +39,6 @@ def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
     return {source: found[number] for number, source in asked.items()}
 
 
-def cells_of(plan: GridPlan) -> list[Cell]:
-    """The plan's cells, each once."""
-    return list(dict.fromkeys(plan.cells()))
-
-
 def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = None) -> list[PlannedCell]:
     """The cells in training order with what becomes of their stages. Starts and builds nothing: of a snapshot that is
     not built yet only the catalog is known, so its Stage 2 counts as one to train."""
@@ -60,20 +55,20 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
             name = f"to be built: {source if source.per_rule else 'no rule samples'}"
             data[source] = name, catalog, f"{catalog}:rrb" if append else ""
 
-    def steps_of(cell: Cell) -> list[stages.Step]:
-        return stages.steps(cell_recipe(base, plan.base, **cell.parts()), *data[cell.source])
-
-    planned = plans.ordered(cells_of(plan), steps_of)
-    keys = {step.key for one in planned for step in one.steps}
+    steps = {
+        cell: stages.steps(cell_recipe(base, plan.base, **cell.parts()), *data[cell.source])
+        for cell in plan.cells()
+    }
+    keys = {step.key for own in steps.values() for step in own}
     kept = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", flat=True)
-    return plans.forecast(planned, set(kept))
+    return plans.forecast(steps, set(kept))
 
 
 def grid_start(*, plan: GridPlan, actor: Any = None, wake: bool = True) -> Job:
     """Queue the building of the plan's snapshots and then its runs; the job's result names the grid."""
     snapshots_of(plan)
     plan_recipe(plan)  # what is wrong with either is told at once
-    title = f"grid {plan.name or f'of {len(cells_of(plan))} cells'}"
+    title = f"grid {plan.name or f'of {len(plan.cells())} cells'}"
     return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor, wake=wake)
 
 
@@ -189,21 +184,13 @@ def grid_seconds(plan: GridPlan, planned: Iterable[PlannedCell]) -> float | None
     known, newest = snapshots_of(plan), Snapshot.objects.first()
     if newest is None:
         return None
-    estimator = Estimator([plan.base])
-    total = 0.0
+    estimator, base, total = Estimator([plan.base]), plan_recipe(plan), 0.0
     for one in planned:
-        if "train" not in one.states:
-            continue
-        snapshot = known.get(one.cell.source, newest)
-        try:
-            recipe = cell_recipe(plan_recipe(plan), plan.base, **one.cell.parts())
-            found = estimator.of(recipe, snapshot, {})
-        except TraceError:
+        counts = known.get(one.cell.source, newest).counts
+        states = zip(one.steps, one.states, strict=True)
+        there = {step.stage: 0 for step, state in states if state != "train"}
+        seconds = estimator.of(cell_recipe(base, plan.base, **one.cell.parts()), counts, there).seconds.value
+        if seconds is None:
             return None
-        seconds = {stage.stage: stage.seconds for stage in found.stages}
-        for step, state in zip(one.steps, one.states, strict=True):
-            if state == "train":
-                if (taken := seconds.get(step.stage)) is None:
-                    return None
-                total += taken
-    return round(total)
+        total += seconds
+    return total

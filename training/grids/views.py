@@ -92,7 +92,7 @@ def grid_create(request: HttpRequest) -> HttpResponse:
         plan = form.cleaned_data["plan"]
         try:
             # a small plan on snapshots that are there is queued at once; the rest by a job, shown above the list
-            if plan.builds() or len(services.cells_of(plan)) > AT_ONCE:
+            if plan.builds() or len(plan.cells()) > AT_ONCE:
                 services.grid_start(plan=plan, actor=request.user)
                 return redirect("training:grids")
             snapshots = services.snapshots_of(plan)

@@ -45,10 +45,8 @@ def run_stage(arguments: argparse.Namespace) -> None:
     report(0, 0, "starting")
     try:
         _train(arguments, normal(recipes.load(arguments.recipe)))
-    except TraceError:
-        raise
     except Exception as error:
-        if not was_full(error):
+        if isinstance(error, TraceError) and error.code == "disk_full" or not was_full(error):
             raise
         hint = "Free some space and start the run again: it goes on from its newest checkpoint."
         where = str(arguments.folder)

@@ -1,7 +1,5 @@
 """Retraining: each policy, what it would train now and why, what keeps it from starting, and what it started."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -11,21 +9,21 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from catalog.models import Tool
 from synthesis.core.snapshot import WHY_LEFT_OUT
 from synthesis.datasets.build import preview
 from synthesis.datasets.files import catalog_now
-from synthesis.models import Snapshot, SynthesisRun
+from synthesis.models import SynthesisRun
 from synthesis.samples.forms import domain_choices
 from trace_site.lib.errors import TraceError
 from trace_site.lib.small_yaml import LONGEST
-from training.core import estimate as sums
 from training.core import stages
 from training.core.recipe import STAGES, Recipe, from_dict
 from training.models import Retraining, RetrainPolicy, Run, TrainedStage
 from training.retraining import services
 from training.retraining.selectors import last_of, new_samples, standing
 from training.retraining.services import LONGEST_QUIET, policy_recipe
-from training.runs.estimates import Estimator, Figure, base_facts, lengths_of
+from training.runs.estimates import Estimator
 from training.runs.forms import BaseField
 from training.runs.services import plain_hash_of, read_yaml
 
@@ -119,31 +117,10 @@ def would_train(policy: RetrainPolicy) -> dict[str, Any]:
     """{"preview", "stages", "seconds"}: counted live, nothing is written. Raises TraceError."""
     counts, recipe = preview(**policy.snapshot), policy_recipe(policy)
     rows = stage_rows(recipe, counts["plain"])
-    last, _ = last_of(policy)
-    like = last.run.snapshot if last else Snapshot.objects.defer("manifest", "parts").first()
-    seconds = Figure(None, "nothing was frozen yet, so nobody knows how long its rows are")
-    if like is not None:
-        seconds = seconds_of(recipe, counts, [row["stage"] for row in rows if row["reused"] is None], like)
+    made = {row["stage"]: row["reused"] for row in rows if row["reused"] is not None}
+    tools = {"tools": Tool.objects.filter(status=Tool.Status.ACTIVE).count()}
+    seconds = Estimator([recipe.base]).of(recipe, counts | tools, made).seconds
     return {"preview": counts, "stages": rows, "seconds": seconds}
-
-
-def seconds_of(recipe: Recipe, counts: dict[str, Any], todo: list[str], like: Snapshot) -> Figure:
-    """How long these stages would take, with rows as long as those of the snapshot `like`; a branch that it lacks is
-    taken to be as long as the rest."""
-    known = lengths_of(like)
-    samples = {branch: counts[branch] for branch in ("rrb", "rule", "imported") if counts.get(branch)}
-
-    def filled(lengths: Mapping[str, float]) -> dict[str, float]:
-        usual = sum(lengths.values()) / max(1, len(lengths))
-        return {branch: lengths.get(branch, usual) for branch in samples}
-
-    lengths = replace(known, samples=samples, query=filled(known.query), trace=filled(known.trace))
-    size = sums.size_of(recipe, lengths, base_facts(recipe.base))
-    rate, basis = Estimator([recipe.base]).speed(recipe, lengths, size)
-    if rate is None:
-        return Figure(None, basis)
-    amounts = [one for one in sums.amounts(recipe, lengths) if one.stage in todo]
-    return Figure(sum(sums.stage_seconds(one, rate) + sums.START for one in amounts), basis)
 
 
 def stage_rows(recipe: Recipe, plain: list[int]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from django import forms
 
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
+from trace_site.lib.recipe import LONGEST_TEXT
 from training.core import estimate
 from training.core import recipe as recipes
 from training.core.recipe import CELL, FIELDS, Recipe, RecipeField, flat
@@ -72,7 +73,7 @@ class BaseField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             label="Base model",
-            max_length=recipes.LONGEST_TEXT,
+            max_length=LONGEST_TEXT,
             initial=lambda: configured_bases()[0],
             widget=BaseSelect,
             help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
@@ -117,8 +118,7 @@ class RunForm(forms.Form):
 
 def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
     """The base's default recipe with what was typed over it; a field left empty keeps its default."""
-    own = {name: recipes.typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
-    return recipes.from_dict(over_default(base, own | {"base": base}))
+    return recipes.from_dict(over_default(base, {**edited(base, posted), "base": base}))
 
 
 def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:

@@ -26,7 +26,7 @@ from trace_site.lib.files import read_json, sha256_file
 from trace_site.paging import number_of
 from training.core.delivery import Delivery, check_tools, read_delivery, refuse
 from training.core.records import load_snapshot
-from training.core.stages import Step, normal, rows
+from training.core.stages import Step, normal
 from training.models import Model, Run, RunMetric
 from training.runs.job import Trained, evaluation_key, keep_stage, known_stage, publish_model
 from training.runs.services import run_key, run_steps
@@ -155,7 +155,12 @@ def run_for(
 ) -> tuple[Run, bool]:
     """(the run of this cell, whether the delivered model is new to it). Raises TraceError when it has another."""
     cell = {name: getattr(recipe, name) for name in ("base", "format", "memo", "retrieval", "seed")}
-    kept = {"snapshot": snapshot, "recipe": asdict(recipe), "stages": rows(plan), "created_by": actor}
+    kept = {
+        "snapshot": snapshot,
+        "recipe": asdict(recipe),
+        "stages": [asdict(step) for step in plan],
+        "created_by": actor,
+    }
     Run.objects.get_or_create(key=key, defaults={**cell, **kept, "why": Run.Why.IMPORT})
     run = Run.objects.select_for_update(of=("self",)).select_related("job", "snapshot").get(key=key)
     model = Model.objects.filter(run=run, removed_at=None).first()

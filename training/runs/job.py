@@ -9,7 +9,7 @@ import json
 import math
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from trace_site.lib.provenance import code_revision, hardware_facts
 from trace_site.webhooks.services import emit
 from training.core import recipe as recipes
 from training.core.recipe import POCKET, STAGES
-from training.core.stages import Step, rows
+from training.core.stages import Step
 from training.models import Model, Run, StageClaim, TrainedStage
 from training.runs.estimates import estimate
 from training.runs.services import run_steps
@@ -58,7 +58,7 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
         with ctx.guard():
             run.hardware = hardware_facts(settings.ML_THREADS)
             # the seconds tell those who watch what is left after the stage that the job is in
-            stages = [{**row, "seconds": expected.get(row["stage"])} for row in rows(plan)]
+            stages = [{**asdict(step), "seconds": expected.get(step.stage)} for step in plan]
             Run.objects.filter(pk=run.pk).update(hardware=run.hardware, stages=stages)
         last: Trained | None = None
         for step in plan:

@@ -185,7 +185,7 @@ def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) ->
     """A stage that an earlier entry trains is there when this one's turn comes: `made` grows."""
     there = {stage["stage"]: made[stage["key"]] for stage in run.stages if stage["key"] in made}
     try:
-        found = estimator.of(recipes.stored(run.recipe), run.snapshot, there)
+        found = estimator.of(recipes.stored(run.recipe), run.snapshot.counts, there)
     except TraceError:  # a recipe of an earlier version
         return QueueEntry(job, run, None, "unknown")
     made |= {stage["key"]: made.get(stage["key"], run.pk) for stage in run.stages}

@@ -104,7 +104,7 @@ def run_create(
             "snapshot": snapshot,
             **{name: getattr(chosen, name) for name in CELL},
             "recipe": asdict(chosen),
-            "stages": stages.rows(run_steps(chosen, snapshot)),
+            "stages": [asdict(step) for step in run_steps(chosen, snapshot)],
             **{"why": why, "cloned_from": cloned_from, "created_by": actor},
         },
     )
