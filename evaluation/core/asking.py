@@ -6,9 +6,15 @@ is measured is what is served. What a label says of a request (its domain, rule,
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from evaluation.core.withholding import Granted
+from trace_site.lib.errors import TraceError
+
+MODES = ("fast", "trace", "both")
+LONGEST_QUERY = 4_000  # characters
+MOST_TOOLS = 100  # of one answer
+MOST_QUERIES = 64  # of one batch
 
 READ = ("query", "permissions", "domain", "exact", "without")  # of a request, what the model is told
 
@@ -28,6 +34,30 @@ class Query:
     def as_asked(self) -> dict[str, Any]:
         granted = None if self.permissions is None else sorted(self.permissions)
         return asdict(self) | {"permissions": granted}
+
+
+def check(asked: Mapping[str, Any]) -> None:
+    """What is asked, as `as_asked` has it or a stranger sent it. Raises TraceError `bad_request`, naming the field."""
+    query, k, permissions = asked["query"], asked["k"], asked["permissions"]
+    query_fits = isinstance(query, str) and query.strip() and len(query) <= LONGEST_QUERY
+    k_fits = type(k) is int and 1 <= k <= MOST_TOOLS
+    fields: list[tuple[str, object, str]] = [
+        ("query", query_fits, f"must be a text of 1..{LONGEST_QUERY} characters."),
+        ("mode", asked["mode"] in MODES, f"must be one of {', '.join(MODES)}."),
+        ("k", k_fits, f"must be a whole number in 1..{MOST_TOOLS}."),
+        ("domain", isinstance(asked["domain"] or "", str), "must be a text."),
+        ("exact", isinstance(asked["exact"], bool), "must be true or false."),
+        ("permissions", permissions is None or are_texts(permissions), "must be a list of texts, or null."),
+        ("stream", isinstance(asked.get("stream", False), bool), "must be true or false."),
+        ("without", are_texts(asked.get("without", [])), "must be a list of texts."),
+    ]
+    for name, fits, problem in fields:
+        if not fits:
+            raise TraceError(problem, code="bad_request", where=f"/{name}")
+
+
+def are_texts(entries: Any) -> TypeGuard[list[str]]:
+    return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
 
 
 def engine_item(key: str, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rest_framework.fields import empty
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
-from evaluation.core.asking import Query
+from evaluation.core.asking import LONGEST_QUERY, MODES, MOST_QUERIES, MOST_TOOLS, Query
 from evaluation.core.withholding import granted
 from evaluation.models import RetrievalRequest
 from evaluation.requests.log import ANSWERED, LONGEST_CALLER, Entry, caller_hash, request_id, requests
@@ -45,9 +45,9 @@ def is_plain(text: object, longest: int) -> bool:
 
 # {field: whether a value is one that its serializer takes as it is}
 PLAINLY: dict[str, Callable[[Any], bool]] = {
-    "query": lambda given: is_plain(given, retriever.LONGEST_QUERY),
-    "mode": lambda given: given in retriever.MODES,
-    "k": lambda given: type(given) is int and 1 <= given <= retriever.MOST_TOOLS,
+    "query": lambda given: is_plain(given, LONGEST_QUERY),
+    "mode": lambda given: given in MODES,
+    "k": lambda given: type(given) is int and 1 <= given <= MOST_TOOLS,
     "domain": lambda given: given is None or is_plain(given, 60),
     "permissions": lambda given: (
         given is None
@@ -68,9 +68,9 @@ WHICH = "a model's id, an alias, or `search`: no model"
 
 
 class QueryInput(InputSerializer):
-    query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
-    mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
-    k = serializers.IntegerField(default=10, min_value=1, max_value=retriever.MOST_TOOLS)
+    query = serializers.CharField(max_length=LONGEST_QUERY)
+    mode = serializers.ChoiceField(choices=MODES, default="fast")
+    k = serializers.IntegerField(default=10, min_value=1, max_value=MOST_TOOLS)
     domain = serializers.CharField(
         required=False, allow_null=True, max_length=60, help_text="only tools of this domain"
     )
@@ -109,7 +109,7 @@ class RetrieveInput(QueryInput):
 
 
 class BatchInput(InputSerializer):
-    requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=retriever.MOST_QUERIES)
+    requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=MOST_QUERIES)
     model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
     caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
 

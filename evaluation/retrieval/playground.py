@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import rule_results
-from evaluation.core.asking import Query
+from evaluation.core.asking import LONGEST_QUERY, MODES, Query
 from evaluation.models import Benchmark, Prediction
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
@@ -46,8 +46,8 @@ class Choice:
     def of(cls, given: QueryDict) -> "Choice":
         mode = given.get("mode", "both")
         return cls(
-            given.get("q", "").strip()[: retriever.LONGEST_QUERY],
-            mode if mode in retriever.MODES else "both",
+            given.get("q", "").strip()[:LONGEST_QUERY],
+            mode if mode in MODES else "both",
             given.get("model", "").strip(),
             given.get("other", "").strip(),
         )

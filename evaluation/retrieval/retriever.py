@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from evaluation.core.asking import Query
+from evaluation.core.asking import Query, check
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.core.metrics import NO_TRACE, trace_notes
 from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
@@ -39,25 +39,7 @@ from training.core.scripts import request_words
 from training.models import AliasMove, Model, Run
 from training.runs.stages import child_env
 
-MODES = ("fast", "trace", "both")
-LONGEST_QUERY = 4000  # characters, as the engine accepts
-MOST_TOOLS = 100
-MOST_QUERIES = 64  # of one batch
 Answer = dict[str, Any]
-
-
-def check(query: Query, known: Lookups) -> None:
-    """Raises TraceError `bad_request`, `no_such_domain`."""
-    if not query.query.strip() or len(query.query) > LONGEST_QUERY:
-        raise TraceError(f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query")
-    if query.mode not in MODES:
-        raise TraceError(
-            f"{query.mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode"
-        )
-    if not 1 <= query.k <= MOST_TOOLS:
-        raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
-    if query.domain and not known.catalog.has_domain(query.domain):
-        raise TraceError(f"there is no domain {query.domain!r}.", code="no_such_domain", where="domain")
 
 
 class Session:
@@ -70,10 +52,14 @@ class Session:
         known: Lookups | None = None,
         engine: Engine | None = None,
     ) -> None:
+        """Raises TraceError `bad_request`, `no_such_domain`, and what looking up the model does."""
         self.started = time.perf_counter()
         self.known = known or lookups()
         for query in queries:
-            check(query, self.known)
+            check(query.as_asked())
+            if query.domain and not self.known.catalog.has_domain(query.domain):
+                problem = f"there is no domain {query.domain!r}."
+                raise TraceError(problem, code="no_such_domain", where="domain")
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
         folder = None if self.wanted is None else self.known.serving.folder(self.wanted)
         self.models: dict[str | None, Model | None] = {folder: self.wanted}

@@ -5,8 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser
 
+from evaluation.core.asking import MODES
 from evaluation.retrieval.calibration import NO_TOOL_FITS
-from evaluation.retrieval.retriever import MODES, retrieve, retrieve_once
+from evaluation.retrieval.retriever import retrieve, retrieve_once
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 from training.registry.registry import model_named
