@@ -9,11 +9,10 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,21 +38,15 @@ def running_engine() -> Engine:
     """The engine behind ENGINE_URL, else the process `manage.py up` started here. Raises TraceError `unavailable`."""
     if settings.ENGINE_URL:
         return Engine(str(settings.ENGINE_URL).rstrip("/"), settings.ENGINE_TOKEN)
-    told = settings.TRACE_HOME / "engine.json"
+    folder = settings.TRACE_HOME
     try:
-        at = told.stat()
-        return _told(told, at.st_mtime_ns, at.st_ino)
+        told = json.loads((folder / "engine.json").read_text())
+        if told["home"] != str(folder):
+            raise ValueError("this file came along from another home")
+        return Engine(str(told["url"]), str(told["token"]))
     except (OSError, ValueError, KeyError) as error:
         hint = "Start it with manage.py up, or set ENGINE_URL."
         raise TraceError("the engine is not running.", code="unavailable", hint=hint) from error
-
-
-@lru_cache(maxsize=4)
-def _told(path: Path, _changed: int, _file: int) -> Engine:
-    told = json.loads(path.read_text())
-    if told["home"] != str(path.parent):
-        raise ValueError("this file came along from another home")
-    return Engine(str(told["url"]), str(told["token"]))
 
 
 def ask(
@@ -66,10 +59,9 @@ def ask(
     """
     deadline = time.monotonic() + patience
     while True:
-        with _Exchange(engine, path, request, departure) as response:
-            refused = response.status != 200
+        with _asked(engine, path, request, departure) as response:
             body = _read(response.read)
-        if not refused:
+        if response.status == 200:
             return body
         refusal = _refusal(response, body)
         if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
@@ -81,85 +73,78 @@ def ask_in_lines(
     engine: Engine, path: str, request: Answer, departure: Departure | None = None
 ) -> Iterator[Answer]:
     """The objects of an answer that comes a line at a time. Raises as `ask` does, before the first or in between."""
-    with _Exchange(engine, path, request, departure) as response:
+    with _asked(engine, path, request, departure) as response:
         if response.status != 200:
             raise _refusal(response, _read(response.read))
         while line := _read(response.readline):
             yield line
 
 
-class _Exchange:
+@lru_cache(maxsize=4)
+def _idle(url: str) -> deque[HTTPConnection]:
+    """The connections to an engine that nobody uses, the warmest last."""
+    return deque(maxlen=MOST_IDLE)
+
+
+@contextmanager
+def _asked(engine: Engine, path: str, request: Answer, departure: Departure | None) -> Iterator[HTTPResponse]:
     """One question, and its connection for as long as the answer is read. Read to its end, it is kept for the next.
     When whoever asked leaves, the connection ends, by which the engine knows."""
-
-    def __init__(self, engine: Engine, path: str, request: Answer, departure: Departure | None) -> None:
-        self.engine, self.path, self.departure = engine, path, departure or Departure()
-        self.payload = json.dumps(request, ensure_ascii=False).encode()
-
-    def __enter__(self) -> HTTPResponse:
-        try:
-            while self.engine.url in _idle and (kept := _taken(self.engine.url)):
-                try:
-                    return self._answered(kept)
-                except (OSError, HTTPException) as error:
-                    self.departure.until(None)
-                    kept.close()
-                    if self.departure.happened or isinstance(error, TimeoutError):
-                        raise
-                    # gone stale
-            return self._answered(_connected(self.engine.url))
-        except (OSError, HTTPException, ValueError) as error:
-            raise _silent() from error
-
-    def _answered(self, connection: HTTPConnection) -> HTTPResponse:
-        headers = {"Content-Type": "application/json"}
-        if self.engine.token:
-            headers["Authorization"] = f"Bearer {self.engine.token}"
-        self.connection, wire = connection, connection.sock
-        self.departure.until(lambda: _shut(wire))
-        connection.request("POST", urlsplit(self.engine.url).path + self.path, self.payload, headers)
-        self.response = connection.getresponse()
-        return self.response
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.departure.until(None)
-        # closed: read to its end; will_close: the engine closes it
-        if kind is None and self.response.isclosed() and not self.response.will_close:
-            _idle.setdefault(self.engine.url, deque(maxlen=MOST_IDLE)).append(self.connection)
-        else:
-            self.response.close()
-            self.connection.close()
-
-
-def _shut(wire: socket.socket) -> None:
-    """Ends the read that another thread waits in."""
-    with suppress(OSError):  # the engine has hung up first
-        wire.shutdown(socket.SHUT_RDWR)
-
-
-_idle: dict[
-    str, deque[HTTPConnection]
-] = {}  # {url of an engine: connections that nobody uses, the warmest last}
-
-
-def _taken(url: str) -> HTTPConnection | None:
+    departure, is_kept = departure or Departure(), False
     try:
-        return _idle[url].pop()
-    except IndexError:
-        return None
+        connection, response = _answered(engine, path, request, departure)
+    except (OSError, HTTPException, ValueError) as error:
+        raise _silent() from error
+    try:
+        yield response
+        # closed: read to its end; will_close: the engine closes it
+        is_kept = response.isclosed() and not response.will_close
+    finally:
+        departure.until(None)
+        if is_kept:
+            _idle(engine.url).append(connection)
+        else:
+            response.close()
+            connection.close()
+
+
+def _answered(
+    engine: Engine, path: str, request: Answer, departure: Departure
+) -> tuple[HTTPConnection, HTTPResponse]:
+    headers = {"Content-Type": "application/json"}
+    if engine.token:
+        headers["Authorization"] = f"Bearer {engine.token}"
+    payload = json.dumps(request, ensure_ascii=False).encode()
+    while True:
+        try:
+            connection, was_kept = _idle(engine.url).pop(), True
+        except IndexError:
+            connection, was_kept = _connected(engine.url), False
+        departure.until(partial(_shut, connection.sock))
+        try:
+            connection.request("POST", urlsplit(engine.url).path + path, payload, headers)
+            return connection, connection.getresponse()
+        except (OSError, HTTPException) as error:
+            departure.until(None)
+            connection.close()
+            if not was_kept or departure.happened or isinstance(error, TimeoutError):
+                raise
+            # gone stale
 
 
 def _connected(url: str) -> HTTPConnection:
     parts = urlsplit(url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=CONNECT_SECONDS)
-    try:
-        connection.connect()
-    except OSError:
-        connection.close()
-        raise
+    connection.connect()
     connection.sock.settimeout(READ_SECONDS)
     return connection
+
+
+def _shut(wire: socket.socket) -> None:
+    """Ends the read that another thread waits in."""
+    with suppress(OSError):  # the engine has hung up first
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 def _read(read: Callable[[], bytes]) -> Answer:

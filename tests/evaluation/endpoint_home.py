@@ -21,12 +21,12 @@ NEEDS = {"Pay/GetPaystub": ["pay.admin", "pay.all"], "Pay/GetPayslip": ["pay.rea
 def stub(settings, tmp_path):
     """The engine of this site."""
     settings.STORE_URL, settings.TRACE_HOME = (tmp_path / "store").as_uri(), tmp_path
-    engines._idle.clear()
+    engines._idle.cache_clear()
     requests.__init__()
     with ThreadedStub() as engine:
         settings.ENGINE_URL = f"http://127.0.0.1:{engine.port}"
         yield engine
-    engines._idle.clear()
+    engines._idle.cache_clear()
 
 
 @pytest.fixture
