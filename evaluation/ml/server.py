@@ -27,11 +27,11 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
-from evaluation.core.asking import engine_item
+from evaluation.core.asking import MOST_QUERIES, are_texts, check, engine_item
 from evaluation.ml.manifest import digest
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
@@ -42,8 +42,6 @@ LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
 LONGEST_HELD = 32_000_000  # bytes of what is held; without a model that is the whole catalog
 MOST_HELD = 4  # such catalogs, and for each model engines that hold one; the oldest leaves first
 UNTRAINED = "untrained"  # what is said of the model where there is none
-LONGEST_QUERY = 4_000  # characters
-MOST_TOOLS = 100
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
 RETRY_AFTER = "2"
 FAILED_SECONDS = 30.0  # a model that could not be loaded is not tried again for so long
@@ -51,10 +49,9 @@ READ_SECONDS = 10.0  # for a whole request, however its bytes come
 IDLE_SECONDS = 30  # a connection without a request is kept; also of one write
 LOOK_SECONDS = 0.05  # how often connections are looked through for those that are too slow, or closed
 MOST_CONNECTIONS = 128
-MOST_REQUESTS = 100  # of one batch
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MODES = ("fast", "trace", "trace-free", "beam", "both")
-DEFAULTS = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True, "stream": False}
+DEFAULTS: dict[str, Any] = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True}
+DEFAULTS |= {"permissions": None, "without": [], "stream": False}
 STATUS = {"no_export": 404, "unknown_catalog": 409}  # of what is refused; 400 else
 Answer = dict[str, Any]
 
@@ -217,30 +214,11 @@ def read_models(data: Answer) -> Answer:
 
 
 def read_request(data: Answer) -> Answer:
-    """What is asked; every mistake is named."""
-    found = {name: data.get(name, default) for name, default in DEFAULTS.items()}
-    query, k = found["query"], found["k"]
-    query_fits = isinstance(query, str) and query.strip() and len(query) <= LONGEST_QUERY
-    k_fits = isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MOST_TOOLS
-    permissions, without = data.get("permissions"), data.get("without") or []
-    checks: list[tuple[str, object, str]] = [
-        ("query", query_fits, f"must be a text of 1..{LONGEST_QUERY} characters."),
-        ("mode", found["mode"] in MODES, f"must be one of {', '.join(MODES)}."),
-        ("k", k_fits, f"must be a whole number in 1..{MOST_TOOLS}."),
-        ("domain", isinstance(found["domain"] or "", str), "must be a text."),
-        ("exact", isinstance(found["exact"], bool), "must be true or false."),
-        ("stream", isinstance(found["stream"], bool), "must be true or false."),
-        ("permissions", permissions is None or are_texts(permissions), "must be a list of texts, or null."),
-        ("without", are_texts(without), "must be a list of texts."),
-    ]
-    for name, holds, message in checks:
-        if not holds:
-            raise TraceError(message, code="bad_request", where=f"/{name}")
-    return {**found, "permissions": permissions, "without": without}
-
-
-def are_texts(entries: Any) -> TypeGuard[list[str]]:
-    return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
+    """What is asked. Raises TraceError `bad_request`."""
+    asked = {name: data.get(name, default) for name, default in DEFAULTS.items()}
+    asked["without"] = asked["without"] or []
+    check(asked)
+    return asked
 
 
 def answer(
@@ -302,9 +280,9 @@ def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answe
 def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer:
     """All requests side by side."""
     requests = data.get("requests") or []
-    fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_REQUESTS
+    fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_QUERIES
     if not fits or not all(isinstance(one, dict) for one in requests):
-        raise TraceError(f"must be 1..{MOST_REQUESTS} objects.", code="bad_request", where="/requests")
+        raise TraceError(f"must be 1..{MOST_QUERIES} objects.", code="bad_request", where="/requests")
     engine, about = chosen_engine(models, data)
 
     def answered(one: Answer) -> Answer:
