@@ -19,12 +19,13 @@ from tests.training.small_training import Small, exported_chat, recipe_for  # no
 from trace_site.lib.files import read_json  # noqa: E402
 from training.core.recipe import Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import deciding, stage2  # noqa: E402
+from training.ml import deciding  # noqa: E402
 from training.ml.bases import model as bases_model
 from training.ml.bases.model import build, init_rows, row_tables, unit_texts  # noqa: E402
 from training.ml.bases.named import add_tokens, base_licence, load_named  # noqa: E402
 from training.ml.export import merged  # noqa: E402
 from training.ml.language import LanguageTrainee  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -137,7 +138,7 @@ def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None
     folder = write_snapshot(tmp_path / "snapshot")
     short = Stage(lr=1e-3, batch_size=8)
     recipe = quick_recipe(memo="none", retrieval="r", token_init="opaque", stage2=short)
-    stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
+    train_stage("stage2", recipe, folder, tmp_path / "run", lambda done, total, note: None)
     spec, card = (tmp_path / "run" / "export" / name for name in ("trace.json", "README.md"))
     assert read_json(spec)["token_init"] == deciding.METHODS["opaque"]
     assert deciding.METHODS["opaque"] in card.read_text()
@@ -184,7 +185,7 @@ def test_a_named_base_is_exported_with_names_of_such_letters(tmp_path: Path, sha
     rows = [sample(number, answer=[name], trace="") for number, name in enumerate(names)]
     folder = write_snapshot(tmp_path / "snapshot", rows, history=[names])
     recipe = recipe_for(write_base(tmp_path / "base", shape), format="b", retrieval="r+R")
-    stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
+    train_stage("stage2", recipe, folder, tmp_path / "run", lambda done, total, note: None)
     chat, spec = exported_chat(tmp_path / "run" / "export")
     shown = {tool["name"]: chat.tokenizer.decode(tool["ids"]) for tool in spec["tools"]}
     assert shown == {name: "".join(tool_units(name, "b")) for name in names}

@@ -21,10 +21,11 @@ from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.core.stages import ENCODERS, encoder_digest  # noqa: E402
-from training.ml import deciding, stage1, stage2  # noqa: E402
+from training.ml import deciding  # noqa: E402
 from training.ml.bases import encoders
 from training.ml.bases.encoders import embed, load_encoder  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 from training.ml.trainee import Trainee  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -103,12 +104,12 @@ def test_an_encoder_is_known_by_its_weights_and_not_by_its_place(tmp_path: Path)
 def test_stage_2_refuses_a_model_around_another_encoder(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
     recipe = quick_recipe(format="a", memo="none", retrieval="n")
-    stage1.main(recipe, folder, tmp_path / "one", silent)
+    train_stage("stage1", recipe, folder, tmp_path / "one", silent)
     other = around(write_encoder(tmp_path / "other", seed=1)).with_cell(format="a", memo="m", retrieval="n")
     spec = tmp_path / "one" / "export" / "trace.json"
     spec.write_text(json.dumps(json.loads(spec.read_text()) | {"memo": "m"}))
     with pytest.raises(TraceError, match="made around another encoder") as caught:
-        stage2.main(other, folder, tmp_path / "two", silent, tmp_path / "one" / "export")
+        train_stage("stage2", other, folder, tmp_path / "two", silent, tmp_path / "one" / "export")
     assert caught.value.code == "wrong_init" and "Run Stage 1 again" in caught.value.hint
 
 
@@ -220,7 +221,7 @@ def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_no
     before = write_snapshot(tmp_path / "before")
     grown = [["Old/Gone", *NAMES], NAMES, [*NAMES, "Zone/Set"]]
     after = load_snapshot(write_snapshot(tmp_path / "after", history=grown))
-    stage1.main(recipe, before, tmp_path / "one", silent, cache)
+    train_stage("stage1", recipe, before, tmp_path / "one", silent, cache=cache)
     kept = {path.name: sha256_file(path) for path in cache.iterdir()}
     trainee = build(recipe, after, tmp_path / "one" / "export", cache)
     assert trainee.grown == 1
@@ -250,4 +251,4 @@ def test_stage_2_refuses_a_pocket_of_an_earlier_version(tmp_path: Path) -> None:
     (export / "trace.json").write_text(json.dumps(spec))
     recipe = quick_recipe(format="a", memo="m", retrieval="n")
     with pytest.raises(TraceError, match="made around another encoder"):
-        stage2.main(recipe, folder, tmp_path / "two", silent, export)
+        train_stage("stage2", recipe, folder, tmp_path / "two", silent, export)
