@@ -34,7 +34,6 @@ def main() -> int:
     parser.add_argument(
         "--init", type=Path, help="the export of the stage before: Stage 1, or the plain pass"
     )
-    parser.add_argument("--cache", type=Path, help="where read descriptions are kept from run to run")
     parser.set_defaults(run=run_stage)
     # compiled kernels are kept per batch shape; the default of 1024 grows to gigabytes
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -66,7 +65,7 @@ def _train(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
     set_verbosity_error()  # loaded, which is checked where it happens
     place = (arguments.snapshot, arguments.folder, report)
     try:
-        train_stage(arguments.stage, recipe, *place, arguments.init, arguments.cache)
+        train_stage(arguments.stage, recipe, *place, arguments.init)
     except Stopped as stop:
         if not FIRST:  # a failing helper would have its launcher end the first process while that still saves
             return

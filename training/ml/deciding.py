@@ -23,7 +23,7 @@ from training.core.decisions import Decision, memorized, reread, retrieved
 from training.core.recipe import Recipe, Stage
 from training.core.records import Snapshot
 from training.core.stages import encoder_digest
-from training.ml.bases.encoders import embed, kept, load_encoder
+from training.ml.bases.encoders import embed, load_encoder
 from training.ml.bases.named import base_licence, device
 from training.ml.bases.pocket import LONGEST_LIST, NEVER, Board, Logits, Pocket, Reader, load, together
 from training.ml.trainee import Batch, Example, Trainee
@@ -215,14 +215,14 @@ def tool_facts(snapshot: Snapshot, ids_of: Callable[[str], list[int]]) -> list[d
     ]
 
 
-def fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> PocketTrainee:
+def fresh_pocket(recipe: Recipe, snapshot: Snapshot, report: Progress) -> PocketTrainee:
     """The encoder as it is and every row untrained."""
     encoder, words = load_encoder(recipe)
     longest = min(recipe.max_prompt_tokens, int(encoder.config.max_position_embeddings))
     model = Pocket(encoder, len(snapshot.family_strings(recipe.format)), len(snapshot.clause_strings()))
     trainee = _trainee(recipe, snapshot, model.eval(), Reader(words, longest))
     trainee.licence = base_licence(str(encoder.name_or_path))
-    _set_rows(trainee, recipe, snapshot, 0, cache, report)
+    _set_rows(trainee, recipe, snapshot, 0, report)
     return trainee
 
 
@@ -249,8 +249,7 @@ def continued_pocket(
     trainee = _trainee(recipe, snapshot, model, reader)
     trainee.source, trainee.licence = str(init), spec["licence"]
     trainee.stages, trainee.grown = list(spec["stages"]), len(tokens) - known
-    # no cache: this encoder has been trained, what is kept is of the untrained one
-    _set_rows(trainee, recipe, snapshot, known, None, report)
+    _set_rows(trainee, recipe, snapshot, known, report)
     return trainee
 
 
@@ -268,12 +267,7 @@ def _trainee(recipe: Recipe, snapshot: Snapshot, model: Pocket, reader: Reader) 
 
 @torch.no_grad()
 def _set_rows(
-    trainee: PocketTrainee,
-    recipe: Recipe,
-    snapshot: Snapshot,
-    first: int,
-    cache: Path | None,
-    report: Progress,
+    trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot, first: int, report: Progress
 ) -> None:
     """Of tool tokens from `first` on, and of all clauses, which Stage 1 teaches nothing. A token of several tools
     begins as the mean of theirs."""
@@ -283,14 +277,15 @@ def _set_rows(
         for rows in (model.tokens[first:], model.clauses):
             rows.copy_(functional.normalize(torch.randn(rows.shape, generator=chance), dim=1))
         return
-    texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
-    made = kept(cache, recipe, texts, lambda own: embed(model, trainee.reader, recipe, own, report))
-    sums = torch.zeros(len(model.tokens), made.shape[1])
-    for tool, row in zip(spec["tools"], made, strict=True):
-        sums[tool["ids"]] += row
-    usual = functional.normalize(made.mean(dim=0), dim=0)
-    sums[sums.norm(dim=1) == 0] = usual  # of tools that are gone
-    model.tokens[first:] = functional.normalize(sums, dim=1)[first:].to(model.tokens)
+    if first < len(model.tokens):
+        texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
+        made = embed(model, trainee.reader, recipe, texts, report)
+        sums = torch.zeros(len(model.tokens), made.shape[1])
+        for tool, row in zip(spec["tools"], made, strict=True):
+            sums[tool["ids"]] += row
+        usual = functional.normalize(made.mean(dim=0), dim=0)
+        sums[sums.norm(dim=1) == 0] = usual  # of tools that are gone
+        model.tokens[first:] = functional.normalize(sums, dim=1)[first:].to(model.tokens)
     if own := leading(spec["clauses"]):
         rows = clause_rows(model, trainee.reader, recipe, own, spec["tools"], trainee.board)
         model.clauses[[one["row"] for one in own]] = rows

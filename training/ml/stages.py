@@ -29,7 +29,6 @@ def train_stage(
     run_dir: Path,
     report: Progress,
     init: Path | None = None,
-    cache: Path | None = None,
 ) -> None:
     """Train one stage of the cell and export it. Raises Stopped on a STOP file, HelperDone in a process that is not the
     first of its team."""
@@ -45,7 +44,7 @@ def train_stage(
             raise HelperDone  # nothing to help with
         run.keep("recipe.yaml", recipe.to_yaml())
         report(0, 0, "building the model")
-        trainee = build(recipe, snapshot, init, cache, report)
+        trainee = build(recipe, snapshot, init, report)
         if trainee.grown:
             run.log(f"{name}: {trainee.grown} tool tokens are newer than the model gone on from: {NEWER}")
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}

@@ -125,10 +125,9 @@ def build(
     recipe: Recipe,
     snapshot: Snapshot,
     init: Path | None = None,
-    cache: Path | None = None,
     report: Progress = lambda *_: None,
 ) -> Trainee[Any]:
-    """A fresh base with token rows, or the export `init` to go on from. `cache`: of read descriptions."""
+    """A fresh base with token rows, or the export `init` to go on from."""
     torch.manual_seed(recipe.seed)
     if init:
         spec = read_json(init / "trace.json")
@@ -136,7 +135,7 @@ def build(
             return continued_pocket(recipe, snapshot, init, spec, report)
         return _continued_named(recipe, snapshot, init, spec)
     if recipe.base == POCKET:
-        return fresh_pocket(recipe, snapshot, cache, report)
+        return fresh_pocket(recipe, snapshot, report)
     return _fresh_named(recipe, snapshot)
 
 
