@@ -81,7 +81,7 @@ def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Ite
 def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> Item:
     """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
     raw = export.text([*result.thinking, *result.answer])
-    thinking = export.text(result.thinking).replace(export.spec["thinking"]["close"], "")
+    thinking = export.text(result.thinking).replace(export.chat.markers.close, "")
     trace, named = export.index.to_names(thinking).strip(), export.index.named(thinking)
     return {
         "id": item["id"],

@@ -393,7 +393,7 @@ def mask(args: argparse.Namespace) -> None:
 
 def listed(engine: Engine, row: Item) -> list[str]:
     """What stands between quotes in the list of a raw answer: names of tools, else as it stands."""
-    tokens, close = engine.export.index.tokens, engine.export.spec["thinking"]["close"]
+    tokens, close = engine.export.index.tokens, engine.export.chat.markers.close
     entries = re.findall(r'"([^"]*)"', row["raw"].rpartition(close)[2].partition("[")[2])
     return [tokens.get(entry, entry) for entry in entries]
 

@@ -1,5 +1,7 @@
 """What the engine says beside an answer, with texts in place of a model."""
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("torch")
@@ -18,12 +20,13 @@ NAMES = ["Leave/Get", "PayV1/Get", "PayV2/Get"]
 class TextExport:
     """An export whose tokens are texts."""
 
-    spec = {"thinking": {"open": "<think>\n", "close": "\n</think>\n"}}
+    spec: dict[str, object] = {}
     names = NAMES
     overlay = staticmethod(silent)
 
     def __init__(self, fmt="c", chat=None):
-        self.index, self.chat = NameIndex(NAMES, fmt), chat
+        self.index = NameIndex(NAMES, fmt)
+        self.chat = chat or SimpleNamespace(markers=SimpleNamespace(close="\n</think>\n"))
 
     def text(self, ids):
         return "".join(ids)

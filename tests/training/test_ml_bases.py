@@ -12,14 +12,10 @@ from transformers import AutoTokenizer  # noqa: E402
 
 from catalog.core.tokens import tool_units  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, gemma_tokenizer, write_base, write_pretrained  # noqa: E402
-from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
 from tests.training.small_training import Small, exported_chat, recipe_for  # noqa: E402
-from trace_site.lib.files import read_json  # noqa: E402
-from training.core.recipe import Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import deciding  # noqa: E402
 from training.ml.bases import model as bases_model
 from training.ml.bases.model import build, init_rows, row_tables, unit_texts  # noqa: E402
 from training.ml.bases.named import add_tokens, base_licence, load_named  # noqa: E402
@@ -74,8 +70,6 @@ def test_opaque_rows_lie_as_far_from_the_mean_row_as_described_ones_and_have_no_
     mean = tables[0][: min(ids)].mean(dim=0)
     far, random = ((table[ids] - mean).norm(dim=1) for table in tables)
     torch.testing.assert_close(random, far.mean().expand(len(ids)))
-    said = (described.trainee.token_init[:11], opaque.trainee.token_init[:6])
-    assert said == ("description", "opaque")
 
 
 @pytest.mark.parametrize("way", ["description", "opaque"])
@@ -132,19 +126,6 @@ def test_rows_come_out_the_same_however_many_are_set_at_once(
     assert len(whole) == 2
     for one, other in zip(whole, again, strict=True):
         assert torch.allclose(one, other, atol=1e-7)
-
-
-def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None:
-    folder = write_snapshot(tmp_path / "snapshot")
-    short = Stage(lr=1e-3, batch_size=8)
-    recipe = quick_recipe(memo="none", retrieval="r", token_init="opaque", stage2=short)
-    train_stage("stage2", recipe, folder, tmp_path / "run", lambda done, total, note: None)
-    spec, card = (tmp_path / "run" / "export" / name for name in ("trace.json", "README.md"))
-    assert read_json(spec)["token_init"] == deciding.METHODS["opaque"]
-    assert deciding.METHODS["opaque"] in card.read_text()
-
-
-# licence
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from evaluation.ml.manifest import verify  # noqa: E402
@@ -60,7 +61,7 @@ def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
             one["token"] for one in RULE["statements"] if run == "two"
         ]
         checks = read_json(tmp_path / run / "done.json")["round_trip"]
-        assert checks["max_logit_difference"] <= 1e-5 and checks["rows"]["clauses"] == 4
+        assert checks["max_logit_difference"] <= 1e-5
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
@@ -92,7 +93,7 @@ def test_a_base_with_a_head_of_its_own_stays_untied(tmp_path: Path, embeddings: 
         "stage2", named(base, "a", embeddings).with_cell(memo="none"), snapshot, tmp_path / "run", silent
     )
     done = json.loads((tmp_path / "run" / "done.json").read_text())
-    assert done["round_trip"]["tied"] is False
+    assert "lm_head.weight" in load_file(tmp_path / "run" / "export" / "model.safetensors")
     assert done["round_trip"]["max_logit_difference"] < 1e-4
 
 

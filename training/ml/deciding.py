@@ -166,10 +166,6 @@ def tools_loss(found: Logits, examples: Sequence[Choice]) -> Tensor:
 
 # The untrained model, and one that goes on from an export: rows of what is new begin as what the encoder makes of it.
 
-METHODS = {
-    "description": "description: the encoder's embeddings of names and descriptions, and of the words of clauses",
-    "opaque": "opaque: random directions, which carry no words",
-}
 OF_TOOLS = 0.3  # of the tools that a clause leads to, in its row beside its own words; development requests
 Progress = Callable[[int, int, str], None]
 
@@ -260,9 +256,7 @@ def grown(rows: nn.Parameter, count: int) -> nn.Parameter:
 def _trainee(recipe: Recipe, snapshot: Snapshot, model: Pocket, reader: Reader) -> PocketTrainee:
     spec = spec_of(snapshot, recipe)
     board = Board.of({**spec, "clauses": leading(spec["clauses"])})
-    return PocketTrainee(
-        model=model, token_init=METHODS[recipe.token_init], reader=reader, board=board, spec=spec
-    )
+    return PocketTrainee(model=model, reader=reader, board=board, spec=spec)
 
 
 @torch.no_grad()

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
@@ -31,7 +30,7 @@ from training.core.records import Snapshot, text_parts
 from training.core.rundir import RunDir, publish_dir
 from training.core.stages import encoder_digest
 from training.ml.bases.chat import Chat
-from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_machine, token_tables, unloaded
+from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_machine, unloaded
 from training.ml.bases.pocket import Board, Pocket, together
 from training.ml.bases.pocket import load as load_pocket
 from training.ml.bases.pocket import save as save_pocket
@@ -41,6 +40,11 @@ from training.ml.rows import merge_rows
 from training.ml.trainee import Trainee
 
 DRAFTS = "drafts.json"
+CHECKED = {
+    "merge_difference": "Largest logit difference, adapters to merged",
+    "max_logit_difference": "Largest logit difference, written to read back",
+    "largest_logit": "Largest logit",
+}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -100,7 +104,6 @@ def card_facts(
             "Cell (format, memo, retrieval)": f"{spec['format']}, {spec['memo']}, {spec['retrieval']}",
             "Architecture": checks["architecture"],
             "Parameters": checks["parameters"],
-            "First values of the token rows": spec["token_init"],
             "Seed": str(recipe.seed),
         },
         "Data": {
@@ -123,18 +126,7 @@ def card_facts(
             "Libraries": ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "peft")),
         },
         "Check of the written files": {
-            "Prompts compared": checks["prompts"],
-            **(
-                {"Largest logit difference, adapters to merged": f"{checks['merge_difference']:.2g}"}
-                if "merge_difference" in checks
-                else {}
-            ),
-            "Largest logit difference, written to read back": f"{checks['max_logit_difference']:.2g}",
-            "Largest logit": f"{checks['largest_logit']:.3g}",
-            **(
-                {"Input and output table tied": "yes" if checks["tied"] else "no"} if "tied" in checks else {}
-            ),
-            "Rows": ", ".join(f"{name} {count:,}" for name, count in checks["rows"].items()),
+            text: f"{checks[name]:.2g}" for name, text in CHECKED.items() if name in checks
         },
     }
 
@@ -183,7 +175,6 @@ class _PocketFiles:
         return {
             "encoder": encoder_digest(settings.encoder),
             "tokens": content_hash(self.snapshot.family_strings(self.recipe.format)),
-            "reasoning": True,
             "max_prompt_tokens": trainee.reader.longest,
             # a bar over all tools together: the more there are, the more of them lie near by chance
             "calibration": {
@@ -206,10 +197,8 @@ class _PocketFiles:
         return {
             "architecture": type(model).__name__,
             "parameters": sum(value.numel() for value in again.parameters()),
-            "prompts": len(asked),
             "max_logit_difference": difference,
             "largest_logit": largest,
-            "rows": {"tools": len(again.tokens), "clauses": len(again.clauses)},
         }
 
 
@@ -234,7 +223,7 @@ class _LanguageFiles:
         moved, largest = compared(
             trained, last_logits(self.model, self.asked), MERGE, "with its adapters merged"
         )
-        self.checks = {"prompts": len(self.asked), "merge_difference": moved, "largest_logit": largest}
+        self.checks = {"merge_difference": moved, "largest_logit": largest}
         cast(self.model, dtype)
 
     def spec(self) -> dict[str, Any]:
@@ -244,7 +233,6 @@ class _LanguageFiles:
         taught = {(one["domain"], one["rule"]) for one in own.samples if one["branch"] == "rule"}
         return {
             "reasoning": self.recipe.reasoning,
-            "thinking": {"open": chat.markers.open, "close": chat.markers.close},
             "markers": asdict(chat.markers),
             "max_prompt_tokens": chat.max_prompt_tokens,
             "tools": [
@@ -322,7 +310,6 @@ def trace_spec(
         "snapshot_hash": snapshot.hash,
         "catalog_hash": snapshot.catalog_hash,
         "recipe_hash": recipe.hash(),
-        "token_init": trainee.token_init,
         "seed": recipe.seed,
         "stages": [*trainee.stages, *([stage] if facts.get("training") else [])],
     }
@@ -387,7 +374,7 @@ def read_back(
     )
     again, report = found
     again = again.to(model.device).eval()
-    _require_same_shape(model, again, report, folder)
+    _require_same_weights(model, again, report)
     _require_tokens(chat, folder, strings, again)
     before, after = (last_logits(one, asked) for one in (model, again))
     difference, _ = compared(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
@@ -395,35 +382,24 @@ def read_back(
         "architecture": type(again).__name__,
         "parameters": sum({value.data_ptr(): value.numel() for value in again.parameters()}.values()),
         "max_logit_difference": difference,
-        "tied": is_tied(again),
-        "rows": {name: module.weight.shape[0] for name, module in token_tables(again).items()},
     }
 
 
-def _require_same_shape(model: Any, again: Any, report: dict[str, Any], folder: Path) -> None:
-    """Every tensor comes from the file, ties are as they were, every table and its number in the config agree."""
+def _require_same_weights(model: Any, again: Any, report: dict[str, Any]) -> None:
+    """Every tensor comes from the file, number for number; ties are as they were, and the configuration says so."""
     if lost := unloaded(again, report):
         raise _refusal(f"{len(lost)} tensors are not in the file, such as {lost[0]}")
     said = bool(getattr(again.config.get_text_config(), "tie_word_embeddings", False))
-    if not is_tied(model) == is_tied(again) == said == (not _has_own_head(folder)):
+    if not is_tied(model) == is_tied(again) == said:
         raise _refusal(f"input and output table are tied: {is_tied(model)} before, {is_tied(again)} after")
-    rows = {name: module.weight.shape[0] for name, module in token_tables(model).items()}
-    if rows != {name: module.weight.shape[0] for name, module in token_tables(again).items()}:
-        raise _refusal("a table has another number of rows")
-    text = again.config.get_text_config()
-    counts = {text.vocab_size, again.get_output_embeddings().weight.shape[0], *rows.values()}
-    if any("per_layer" in name for name in rows):
-        counts.add(text.vocab_size_per_layer_input)
-    if len(counts) > 1:
-        raise _refusal(f"tables and configuration disagree on the rows: {sorted(counts)}")
-
-
-def _has_own_head(folder: Path) -> bool:
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, "pt") as file:
-            if any(name.endswith("lm_head.weight") for name in list(file.keys())):
-                return True
-    return False
+    read = dict(again.named_parameters())
+    other = [
+        name
+        for name, value in model.named_parameters()
+        if name not in read or not torch.equal(value.float(), read[name].float())
+    ]
+    if other:
+        raise _refusal(f"{len(other)} tensors are not as they were, such as {other[0]}")
 
 
 def _require_tokens(chat: Chat, folder: Path, strings: Sequence[str], again: Any) -> None:

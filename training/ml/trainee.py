@@ -47,7 +47,6 @@ class Trainee(ABC, Generic[E]):
     """A model with rows for the tokens of a catalog, ready to train."""
 
     model: nn.Module
-    token_init: str  # how the token rows were first set
     source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
     licence: str = "not stated"  # the base's, as far as it says
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained

@@ -51,10 +51,6 @@ from training.ml.trainee import Trainee
 # 215 tools, loss of the words of six traces: 4.1 with names spelled out, 45.0 with the mean of the words as long as a
 # usual row, 6.4 with that mean, even where only words can be chosen, 4.4 with the mean row, 4.3 halfway.
 
-METHODS = {
-    "description": "description: halfway from the table's mean row to the mean of the name's and description's rows",
-    "opaque": "opaque: random directions from the table's mean row, as far as described rows lie from it on average",
-}
 SAMPLED = 16_384  # rows from which the mean of a table is taken
 TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
 
@@ -149,7 +145,6 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> LanguageTrainee:
     return LanguageTrainee(
         model=with_lora(model, chat, snapshot, recipe),
         chat=chat,
-        token_init=METHODS[recipe.token_init],
         source=recipe.base,
         licence=base_licence(recipe.base),
     )
@@ -165,7 +160,6 @@ def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[
     return LanguageTrainee(
         model=with_lora(model, chat, snapshot, recipe),
         chat=chat,
-        token_init=spec["token_init"],
         source=str(init),
         licence=spec["licence"],
         stages=list(spec["stages"]),
