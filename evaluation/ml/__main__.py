@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 from catalog.ml.child import run_command
+from evaluation.ml.asked import DECODES
 from trace_site.lib.loading import loading_modules
-
-DECODES = ("fast", "trace", "trace-free", "beam", "letters")
 
 
 def run_predict(args: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ from evaluation.ml.catalogued import Catalogued, Flags
 from evaluation.ml.contexts import Contexts, common_start
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.fused import fuse
-from evaluation.ml.manifest import refused, verify
+from evaluation.ml.manifest import refused
 from evaluation.ml.packed import pack
 from evaluation.ml.search import NOTHING
 from trace_site.lib.files import read_json
@@ -109,11 +109,9 @@ class Export(Catalogued):
         return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def load(folder: Path, threads: int = 2, weights: bool = True) -> Export:
-    digest = verify(folder)
+def load(folder: Path, digest: str, spec: dict[str, Any], weights: bool = True) -> Export:
+    """Of a verified folder, with what its trace.json says."""
     logging.disable_progress_bar()
-    torch.set_num_threads(threads)
-    spec = read_json(folder / "trace.json")
     spec["tools"] = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
     names = [tool["name"] for tool in spec["tools"]]
     for one in spec.get("clauses", ()):
