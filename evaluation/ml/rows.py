@@ -56,8 +56,6 @@ def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Ite
         "scores": [round(result.scores[at], 6) for at in kept],
         "ranked": [names[tool] for tool, _ in result.ranked],
         "off_vocabulary": 0,
-        "list_steps": result.list_steps,
-        "overruled": result.overruled,
         "withheld": [names[tool] for tool in result.tools if tool in banned.tools],
         "withheld_first": bool(result.tools) and result.tools[0] in banned.tools,
     }
