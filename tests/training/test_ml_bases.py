@@ -77,7 +77,7 @@ def test_a_token_of_no_active_tool_gets_the_mean_row(tmp_path: Path, way: str) -
     small = Small(tmp_path, "llama", format="a", token_init=way)
     model, chat = merged(small.trainee), small.trainee.chat
     gone = next(text for text in small.snapshot.family_strings("a") if "Gone" in text)
-    init_rows(model, chat, small.snapshot, small.recipe, fresh=[gone])
+    init_rows(model, chat, small.snapshot, small.recipe, [gone])
     (table,), (number,) = row_tables(model), chat.unit_ids([gone])
     torch.testing.assert_close(table[number], table[:number].mean(dim=0))
 
