@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 from catalog.core.tokens import NameIndex
@@ -26,7 +25,7 @@ from evaluation.ml.packed import pack
 from evaluation.ml.search import NOTHING
 from trace_site.lib.files import read_json
 from training.ml.bases.chat import Chat, load_chat
-from training.ml.bases.named import OURS, unloaded
+from training.ml.bases.named import load_whole
 from training.ml.export import DRAFTS
 
 MASKS = 16  # combinations of tools left out whose tries are kept
@@ -133,14 +132,11 @@ def _load_model(folder: Path) -> Any:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=dtype, output_loading_info=True, **OURS
-        )
+        model, missing = load_whole(str(folder), dtype, local_files_only=True)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise refused(f"the model could not be loaded ({reason}).", folder, hint="") from error
-    model, report = loaded
-    if unloaded(model, report):
+    if missing:
         raise refused("tensors are missing in the checkpoint.", folder, hint="")
     model = model.to(device).eval()
     fuse(model)

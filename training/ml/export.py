@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoTokenizer, GenerationConfig
 
 from catalog.core.tokens import NameIndex, tool_units
 from trace_site.lib.errors import TraceError
@@ -30,7 +30,7 @@ from training.core.records import Snapshot, text_parts
 from training.core.rundir import RunDir, publish_dir
 from training.core.stages import encoder_digest
 from training.ml.bases.chat import Chat
-from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_machine, unloaded
+from training.ml.bases.named import autocast, device, is_tied, load_whole, on_this_machine
 from training.ml.bases.pocket import Board, Pocket, together
 from training.ml.bases.pocket import load as load_pocket
 from training.ml.bases.pocket import save as save_pocket
@@ -369,12 +369,9 @@ def read_back(
 ) -> dict[str, Any]:
     """Compare the merged model, in the number format it is written in, with what the folder holds."""
     dtype = next(model.parameters()).dtype
-    found: Any = AutoModelForCausalLM.from_pretrained(
-        str(folder), dtype=dtype, output_loading_info=True, **OURS
-    )
-    again, report = found
+    again, lost = load_whole(str(folder), dtype, local_files_only=True)
     again = again.to(model.device).eval()
-    _require_same_weights(model, again, report)
+    _require_same_weights(model, again, lost)
     _require_tokens(chat, folder, strings, again)
     before, after = (last_logits(one, asked) for one in (model, again))
     difference, _ = compared(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
@@ -385,9 +382,9 @@ def read_back(
     }
 
 
-def _require_same_weights(model: Any, again: Any, report: dict[str, Any]) -> None:
+def _require_same_weights(model: Any, again: Any, lost: Sequence[str]) -> None:
     """Every tensor comes from the file, number for number; ties are as they were, and the configuration says so."""
-    if lost := unloaded(again, report):
+    if lost:
         raise _refusal(f"{len(lost)} tensors are not in the file, such as {lost[0]}")
     said = bool(getattr(again.config.get_text_config(), "tie_word_embeddings", False))
     if not is_tied(model) == is_tied(again) == said:
@@ -406,10 +403,8 @@ def _require_tokens(chat: Chat, folder: Path, strings: Sequence[str], again: Any
     """Every tool token is one id, the same as in training, inside the tables, and visible when decoded."""
     tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
     ids = chat.unit_ids(list(strings))
-    if tokenizer.convert_tokens_to_ids(list(strings)) != ids:
-        raise _refusal("the ids of tool tokens changed")
     if tokenizer.encode("".join(strings), add_special_tokens=False) != ids:
-        raise _refusal("tool tokens are split when they are read")
+        raise _refusal("tool tokens are split, or have other ids, when they are read")
     if tokenizer.batch_decode([[number] for number in ids], skip_special_tokens=True) != list(strings):
         raise _refusal("tool tokens vanish when they are decoded")
     if max(ids) >= again.get_input_embeddings().weight.shape[0]:
