@@ -16,7 +16,6 @@ from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
 from tests.training.small_training import Small, exported_chat, recipe_for  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml.bases import model as bases_model
 from training.ml.bases.model import build, init_rows, row_tables, unit_texts  # noqa: E402
 from training.ml.bases.named import add_tokens, base_licence, load_named  # noqa: E402
 from training.ml.export import merged  # noqa: E402
@@ -115,17 +114,6 @@ def test_opaque_rows_follow_the_seed(tmp_path: Path, snapshot: Snapshot) -> None
     tables = [row_tables(merged(build(recipe, snapshot)))[0] for recipe in recipes]
     assert torch.equal(tables[0], tables[1])
     assert not torch.equal(tables[0], tables[2])
-
-
-def test_rows_come_out_the_same_however_many_are_set_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = row_tables(merged(Small(tmp_path / "one", "gemma4").trainee))
-    monkeypatch.setattr(bases_model, "TEXTS_AT_ONCE", 2)
-    again = row_tables(merged(Small(tmp_path / "two", "gemma4").trainee))
-    assert len(whole) == 2
-    for one, other in zip(whole, again, strict=True):
-        assert torch.allclose(one, other, atol=1e-7)
 
 
 @pytest.mark.parametrize(

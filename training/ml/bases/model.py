@@ -52,7 +52,6 @@ from training.ml.trainee import Trainee
 # usual row, 6.4 with that mean, even where only words can be chosen, 4.4 with the mean row, 4.3 halfway.
 
 SAMPLED = 16_384  # rows from which the mean of a table is taken
-TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
 
 
 def init_rows(model: nn.Module, chat: Chat, snapshot: Snapshot, recipe: Recipe, new: Sequence[str]) -> None:
@@ -89,14 +88,10 @@ def row_tables(model: nn.Module) -> list[torch.Tensor]:
 
 def _mean_rows(table: torch.Tensor, words: Sequence[Sequence[int]]) -> torch.Tensor:
     """fp32 [texts, width]: the mean row of each text's words."""
-    means: list[torch.Tensor] = []
-    for start in range(0, len(words), TEXTS_AT_ONCE):
-        part = words[start : start + TEXTS_AT_ONCE]
-        flat = torch.tensor([number for text in part for number in text], dtype=torch.long)
-        used, places = flat.unique(return_inverse=True)
-        offsets = torch.tensor([0, *accumulate(len(text) for text in part[:-1])])
-        means.append(functional.embedding_bag(places, table[used].float(), offsets, mode="mean"))
-    return torch.cat(means)
+    flat = torch.tensor([number for text in words for number in text], dtype=torch.long)
+    used, places = flat.unique(return_inverse=True)
+    offsets = torch.tensor([0, *accumulate(len(text) for text in words[:-1])])
+    return functional.embedding_bag(places, table[used].float(), offsets, mode="mean")
 
 
 def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
