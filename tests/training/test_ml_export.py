@@ -60,8 +60,6 @@ def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
         assert [one["token"] for one in spec["clauses"]] == [
             one["token"] for one in RULE["statements"] if run == "two"
         ]
-        checks = read_json(tmp_path / run / "done.json")["round_trip"]
-        assert checks["max_logit_difference"] <= 1e-5
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
@@ -92,9 +90,7 @@ def test_a_base_with_a_head_of_its_own_stays_untied(tmp_path: Path, embeddings: 
     train_stage(
         "stage2", named(base, "a", embeddings).with_cell(memo="none"), snapshot, tmp_path / "run", silent
     )
-    done = json.loads((tmp_path / "run" / "done.json").read_text())
     assert "lm_head.weight" in load_file(tmp_path / "run" / "export" / "model.safetensors")
-    assert done["round_trip"]["max_logit_difference"] < 1e-4
 
 
 @pytest.mark.parametrize("retrieval", ["r", "r+R"])

@@ -63,7 +63,6 @@ def test_a_card_says_what_a_model_was_made_from_and_how_it_was_checked(tmp_path:
     assert made["Arithmetic"] == "fp32" and "commit" in made["Code"] and "torch " in made["Libraries"]
     assert "threads: 1" in made["Hardware"] or " x " in made["Hardware"]
     assert card["Recipe, where it is not the default"]["token_init"] == "opaque"
-    assert len(card["Check of the written files"]) == 3
     assert not any("pocket figures" in line for line in card["Limits"])
 
 

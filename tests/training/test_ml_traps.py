@@ -289,8 +289,6 @@ def test_dropout_is_off_once_training_has_ended(tmp_path: Path) -> None:
     base, run = write_base(tmp_path / "base", "llama"), tmp_path / "run"
     recipe = recipe_for(base, lora=Lora(rank=4, alpha=8, dropout=0.5), stage2=Stage(epochs=1))
     train_stage("stage2", recipe, write_snapshot(tmp_path / "snapshot"), run, lambda done, total, note: None)
-    checks = json.loads((run / "done.json").read_text())["round_trip"]
-    assert checks["merge_difference"] <= 1e-5
     model, _ = load_named(str(run / "export"))
     assert not model.training
 

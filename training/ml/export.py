@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from math import log
 from pathlib import Path
@@ -29,33 +30,28 @@ from training.core.recipe import POCKET, Recipe, flat
 from training.core.records import Snapshot, text_parts
 from training.core.rundir import RunDir, publish_dir
 from training.core.stages import encoder_digest
+from training.ml.bases import pocket
 from training.ml.bases.chat import Chat
 from training.ml.bases.named import autocast, device, is_tied, load_whole, on_this_machine
 from training.ml.bases.pocket import Board, Pocket, together
-from training.ml.bases.pocket import load as load_pocket
-from training.ml.bases.pocket import save as save_pocket
 from training.ml.deciding import PocketTrainee, spec_of, tool_facts
 from training.ml.language import LanguageTrainee
 from training.ml.rows import merge_rows
 from training.ml.trainee import Trainee
 
 DRAFTS = "drafts.json"
-CHECKED = {
-    "merge_difference": "Largest logit difference, adapters to merged",
-    "max_logit_difference": "Largest logit difference, written to read back",
-    "largest_logit": "Largest logit",
-}
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks: dict[str, Any]) -> str:
+def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], model: nn.Module) -> str:
     """What is known of a model, as Markdown of headings, paragraphs and two-column tables, which is what the page of a
     model can draw; a fact that cannot be told says so."""
     parts = [
         "# TRACE tool retrieval model",
-        "Answers a request with a JSON list of tool tokens. Read it together with trace.json.",
+        "Answers a request with a JSON list of tool tokens. Read it together with trace.json. What stands here was read"
+        " back after it was written, and is the model that was trained.",
     ]
-    for title, facts in card_facts(recipe, snapshot, spec, checks).items():
+    for title, facts in card_facts(recipe, snapshot, spec, model).items():
         rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in facts.items()]
         table = "\n".join(["| fact | value |", "|---|---|", *rows])
         parts += [f"## {title}", table if rows else "Nothing."]
@@ -86,7 +82,7 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
 
 
 def card_facts(
-    recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks: dict[str, Any]
+    recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], model: nn.Module
 ) -> dict[str, dict[str, Any]]:
     """{title of a table: {fact: value}}"""
     samples, code, machine = snapshot.samples, code_revision(ROOT), hardware_facts(recipe.threads)
@@ -102,8 +98,8 @@ def card_facts(
             "Base": recipe.base,
             "Licence of the base": spec["licence"],
             "Cell (format, memo, retrieval)": f"{spec['format']}, {spec['memo']}, {spec['retrieval']}",
-            "Architecture": checks["architecture"],
-            "Parameters": checks["parameters"],
+            "Architecture": type(model).__name__,
+            "Parameters": sum({value.data_ptr(): value.numel() for value in model.parameters()}.values()),
             "Seed": str(recipe.seed),
         },
         "Data": {
@@ -125,9 +121,6 @@ def card_facts(
             "Code": f"{code['version'] or 'unknown version'}, commit {code['commit'] or 'unknown'}",
             "Libraries": ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "peft")),
         },
-        "Check of the written files": {
-            text: f"{checks[name]:.2g}" for name, text in CHECKED.items() if name in checks
-        },
     }
 
 
@@ -143,63 +136,53 @@ PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 
 def export(
     trainee: Trainee[Any], recipe: Recipe, snapshot: Snapshot, run: RunDir, facts: dict[str, Any]
-) -> dict[str, Any]:
+) -> None:
     """Write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
-    files: _PocketFiles | _LanguageFiles
+    spec, model = trace_spec(trainee, recipe, snapshot, facts), trainee.model
     if isinstance(trainee, PocketTrainee):
-        files = _PocketFiles(trainee, recipe, snapshot)
+        spec |= pocket_spec(trainee, recipe, snapshot)
+        save = partial(save_pocket, trainee, snapshot)
     else:
         assert isinstance(trainee, LanguageTrainee)
-        files = _LanguageFiles(trainee, recipe, snapshot)
-    spec = trace_spec(trainee, recipe, snapshot, facts) | files.spec()
-    checks: dict[str, Any] = {}
+        asked = prompts(trainee.chat, snapshot, recipe.format)
+        model = merged_as_trained(trainee, asked)
+        spec |= language_spec(trainee, recipe, snapshot)
+        save = partial(save_language, model, trainee, recipe, snapshot, asked)
 
     def write(folder: Path) -> None:
-        checks.update(files.write(folder))
+        save(folder)
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
-        card = model_card(recipe, snapshot, spec, checks)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        (folder / "README.md").write_text(model_card(recipe, snapshot, spec, model), encoding="utf-8")
 
-    publish_dir(run.root / f".export-{os.getpid()}", run.export, write, {"schema": 1, "round_trip": checks})
-    return checks
+    publish_dir(run.root / f".export-{os.getpid()}", run.export, write, {"schema": 1})
 
 
-class _PocketFiles:
+def pocket_spec(trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot) -> dict[str, Any]:
+    settings = recipe.pocket
+    return {
+        "encoder": encoder_digest(settings.encoder),
+        "tokens": content_hash(snapshot.family_strings(recipe.format)),
+        "max_prompt_tokens": trainee.reader.longest,
+        # a bar over all tools together: the more there are, the more of them lie near by chance
+        "calibration": {
+            "bar": settings.bar - log(len(trainee.spec["tools"])),
+            "untrained": settings.untrained,
+        },
+        **trainee.spec,
+    }
+
+
+def save_pocket(trainee: PocketTrainee, snapshot: Snapshot, folder: Path) -> None:
     """Encoder, rows and the encoder's tokenizer."""
-
-    def __init__(self, trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot) -> None:
-        self.trainee, self.snapshot, self.recipe = trainee, snapshot, recipe
-
-    def spec(self) -> dict[str, Any]:
-        trainee, settings = self.trainee, self.recipe.pocket
-        return {
-            "encoder": encoder_digest(settings.encoder),
-            "tokens": content_hash(self.snapshot.family_strings(self.recipe.format)),
-            "max_prompt_tokens": trainee.reader.longest,
-            # a bar over all tools together: the more there are, the more of them lie near by chance
-            "calibration": {
-                "bar": settings.bar - log(len(trainee.spec["tools"])),
-                "untrained": settings.untrained,
-            },
-            **trainee.spec,
-        }
-
-    def write(self, folder: Path) -> dict[str, Any]:
-        model, reader, board = self.trainee.model, self.trainee.reader, self.trainee.board
-        save_pocket(model, reader, folder)
-        again, words = load_pocket(folder, reader.longest)
-        texts = [tool["description"] for tool in self.snapshot.tools[:PROMPTS]]
-        asked = [reader.ids(text) for text in texts]
-        if asked != [words.ids(text) for text in texts]:
-            raise _refusal("its encoder's words changed")
-        before, after = (choices(one.cpu().eval(), asked, reader.pad_id, board) for one in (model, again))
-        difference, largest = compared(before, after, RELOAD[torch.float32], "on the way to disk")
-        return {
-            "architecture": type(model).__name__,
-            "parameters": sum(value.numel() for value in again.parameters()),
-            "max_logit_difference": difference,
-            "largest_logit": largest,
-        }
+    model, reader, board = trainee.model, trainee.reader, trainee.board
+    pocket.save(model, reader, folder)
+    again, words = pocket.load(folder, reader.longest)
+    texts = [tool["description"] for tool in snapshot.tools[:PROMPTS]]
+    asked = [reader.ids(text) for text in texts]
+    if asked != [words.ids(text) for text in texts]:
+        raise _refusal("its encoder's words changed")
+    before, after = (choices(one.cpu().eval(), asked, reader.pad_id, board) for one in (model, again))
+    require_close(before, after, RELOAD[torch.float32], "on the way to disk")
 
 
 @torch.no_grad()
@@ -209,54 +192,54 @@ def choices(model: Pocket, asked: Sequence[Sequence[int]], pad: int, board: Boar
     return list(torch.cat(found, dim=1))
 
 
-class _LanguageFiles:
-    """A causal language model with its adapters merged, and its tokenizer."""
+def merged_as_trained(trainee: LanguageTrainee, asked: Sequence[Sequence[int]]) -> Any:
+    """The model with its adapters merged, which is done and compared without the rounding of bf16."""
+    dtype: torch.dtype = getattr(trainee.model.config, "dtype", None) or torch.float32
+    cast(trainee.model.eval(), torch.float32)
+    trained = last_logits(trainee.model, asked)
+    model = merged(trainee)
+    require_close(trained, last_logits(model, asked), MERGE, "with its adapters merged")
+    cast(model, dtype)
+    return model
 
-    def __init__(self, trainee: LanguageTrainee, recipe: Recipe, snapshot: Snapshot) -> None:
-        dtype: torch.dtype = getattr(trainee.model.config, "dtype", None) or torch.float32
-        # adapters are merged and compared without the rounding of bf16
-        cast(trainee.model.eval(), torch.float32)
-        self.trainee, self.snapshot, self.recipe = trainee, snapshot, recipe
-        self.asked = prompts(trainee.chat, snapshot, recipe.format)
-        trained = last_logits(trainee.model, self.asked)
-        self.model = merged(trainee)
-        moved, largest = compared(
-            trained, last_logits(self.model, self.asked), MERGE, "with its adapters merged"
-        )
-        self.checks = {"merge_difference": moved, "largest_logit": largest}
-        cast(self.model, dtype)
 
-    def spec(self) -> dict[str, Any]:
-        """With what it has learned of rules, clause by clause: of those that samples were about."""
-        chat, fmt, own = self.trainee.chat, self.recipe.format, self.snapshot
-        tools = tool_facts(own, lambda name: chat.unit_ids(tool_units(name, fmt)))
-        taught = {(one["domain"], one["rule"]) for one in own.samples if one["branch"] == "rule"}
-        return {
-            "reasoning": self.recipe.reasoning,
-            "markers": asdict(chat.markers),
-            "max_prompt_tokens": chat.max_prompt_tokens,
-            "tools": [
-                fact | {"description": tool["description"]}
-                for fact, tool in zip(tools, own.tools, strict=True)
-            ],
-            "clauses": [
-                one for one in spec_of(own, self.recipe)["clauses"] if (one["domain"], one["rule"]) in taught
-            ],
-        }
+def language_spec(trainee: LanguageTrainee, recipe: Recipe, snapshot: Snapshot) -> dict[str, Any]:
+    """With what it has learned of rules, clause by clause: of those that samples were about."""
+    chat = trainee.chat
+    tools = tool_facts(snapshot, lambda name: chat.unit_ids(tool_units(name, recipe.format)))
+    taught = {(one["domain"], one["rule"]) for one in snapshot.samples if one["branch"] == "rule"}
+    clauses = spec_of(snapshot, recipe)["clauses"]
+    return {
+        "reasoning": recipe.reasoning,
+        "markers": asdict(chat.markers),
+        "max_prompt_tokens": chat.max_prompt_tokens,
+        "tools": [
+            fact | {"description": tool["description"]}
+            for fact, tool in zip(tools, snapshot.tools, strict=True)
+        ],
+        "clauses": [one for one in clauses if (one["domain"], one["rule"]) in taught],
+    }
 
-    def write(self, folder: Path) -> dict[str, Any]:
-        chat, source = self.trainee.chat, self.trainee.source
-        self.model.save_pretrained(folder)
-        chat.tokenizer.save_pretrained(folder)
-        for name in PROCESSOR:
-            if found := on_this_machine(source, name):
-                shutil.copyfile(found, folder / name)
-        forget_code(folder)
-        strings = self.snapshot.family_strings(self.recipe.format)
-        read = read_back(self.model, chat, folder, strings, self.asked)
-        drafts = draft_texts(chat, self.snapshot, self.recipe.format) if self.recipe.reasoning else []
-        (folder / DRAFTS).write_text(json.dumps({"texts": drafts}) + "\n", encoding="utf-8")
-        return self.checks | read
+
+def save_language(
+    model: Any,
+    trainee: LanguageTrainee,
+    recipe: Recipe,
+    snapshot: Snapshot,
+    asked: Sequence[Sequence[int]],
+    folder: Path,
+) -> None:
+    """A causal language model, its tokenizer, and what its traces are likely to repeat."""
+    chat = trainee.chat
+    model.save_pretrained(folder)
+    chat.tokenizer.save_pretrained(folder)
+    for name in PROCESSOR:
+        if found := on_this_machine(trainee.source, name):
+            shutil.copyfile(found, folder / name)
+    forget_code(folder)
+    read_back(model, chat, folder, snapshot.family_strings(recipe.format), asked)
+    drafts = draft_texts(chat, snapshot, recipe.format) if recipe.reasoning else []
+    (folder / DRAFTS).write_text(json.dumps({"texts": drafts}) + "\n", encoding="utf-8")
 
 
 def cast(model: nn.Module, dtype: torch.dtype) -> None:
@@ -353,20 +336,17 @@ def last_logits(model: Any, asked: Sequence[Sequence[int]]) -> list[Tensor]:
     ]
 
 
-def compared(
-    before: Sequence[Tensor], after: Sequence[Tensor], share: float, when: str
-) -> tuple[float, float]:
-    """How far the logits moved, and the largest of them (or 1); no further than this share of it, or TraceError."""
-    difference = max(((a - b).abs().max().item() for a, b in zip(before, after, strict=True)), default=0.0)
+def require_close(before: Sequence[Tensor], after: Sequence[Tensor], share: float, when: str) -> None:
+    """No logit moves further than this share of the largest of them (or of 1)."""
+    moved = max(((a - b).abs().max().item() for a, b in zip(before, after, strict=True)), default=0.0)
     largest = max(1.0, *(logits.abs().max().item() for logits in before))
-    if not difference <= share * largest:  # NaN is refused too
-        raise _refusal(f"its logits moved by {difference:.2g} {when}")
-    return difference, round(largest, 3)
+    if not moved <= share * largest:  # NaN is refused too
+        raise _refusal(f"its logits moved by {moved:.2g} {when}")
 
 
 def read_back(
     model: Any, chat: Chat, folder: Path, strings: Sequence[str], asked: Sequence[Sequence[int]]
-) -> dict[str, Any]:
+) -> None:
     """Compare the merged model, in the number format it is written in, with what the folder holds."""
     dtype = next(model.parameters()).dtype
     again, lost = load_whole(str(folder), dtype, local_files_only=True)
@@ -374,12 +354,7 @@ def read_back(
     _require_same_weights(model, again, lost)
     _require_tokens(chat, folder, strings, again)
     before, after = (last_logits(one, asked) for one in (model, again))
-    difference, _ = compared(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
-    return {
-        "architecture": type(again).__name__,
-        "parameters": sum({value.data_ptr(): value.numel() for value in again.parameters()}.values()),
-        "max_logit_difference": difference,
-    }
+    require_close(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
 
 
 def _require_same_weights(model: Any, again: Any, lost: Sequence[str]) -> None:
