@@ -32,7 +32,7 @@ from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked
 from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.manifest import refused
 from evaluation.ml.packed import pack
-from evaluation.ml.rows import fast_row, granted_to, lettered
+from evaluation.ml.rows import fast_row, granted_to, lettered, list_fields
 from evaluation.ml.search import Ranking, Top
 from training.core.recipe import Pocket as Settings
 from training.core.recipe import Recipe
@@ -280,19 +280,13 @@ def ranking(best: Tensor, most: int) -> Ranking:
 
 
 def traced(export: PocketExport, item: Item, found: Found, decision: Decision, refused: Tensor) -> Item:
-    """Tools the request may not use leave the answer after the decision, as in rows.listed_row."""
     text = written_out(decision, granted_to(item)) if decision.listed else ""
-    listed = [export.numbers[name] for name in decision.listed]
-    kept = [number for number in listed if not refused[number]]
+    listed = [(export.numbers[name], float(found.best[export.numbers[name]])) for name in decision.listed]
     return {
-        "tools": [export.names[number] for number in kept],
-        "scores": [round(float(found.best[number]), 6) for number in kept],
+        **list_fields(export, listed, set(refused.nonzero().flatten().tolist())),
         "trace": text,
         "raw": tokens_of(decision, export.units),
-        "off_vocabulary": 0,
         "tokens": 1 + (decision.second is not None) + len(decision.weighed) + len(listed),
-        "withheld": [export.names[number] for number in listed if refused[number]],
-        "withheld_first": bool(listed) and bool(refused[listed[0]]),
         **({"follows_trace": True, "trace_tools": list(decision.listed)} if text else NO_TRACE),
     }
 

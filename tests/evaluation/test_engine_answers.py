@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("torch")
 
 from catalog.core.tokens import NameIndex  # noqa: E402
-from evaluation.ml.catalogued import silent  # noqa: E402
 from evaluation.ml.export import Export  # noqa: E402
 from evaluation.ml.rows import listed_row, parsed_row, ranked_row  # noqa: E402
 from evaluation.ml.trie import Mask  # noqa: E402
@@ -22,7 +21,7 @@ class TextExport:
 
     spec: dict[str, object] = {}
     names = NAMES
-    overlay = staticmethod(silent)
+    overlay = None
 
     def __init__(self, fmt="c", chat=None):
         self.index = NameIndex(NAMES, fmt)
