@@ -10,7 +10,6 @@ from typing import Any
 from trace_site.lib.departure import Departed, Departure
 
 FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
-DECODES = (FAST, BEAM, TRACE, TRACE_FREE, LETTERS)
 AT_ONCE = 32  # requests that share a forward
 Item = dict[str, Any]
 

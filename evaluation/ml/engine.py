@@ -177,6 +177,9 @@ def open_untrained(threads: int = 2) -> Engine:
 
 
 def read_items(path: Path, decode: str) -> list[dict[str, Any]]:
+    if decode not in BATCH:
+        hint = f"Use one of {', '.join(BATCH)}."
+        raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", where=str(path), hint=hint)
     needed = ("id", "question", "choices") if decode == LETTERS else ("id", "query")
     items: list[dict[str, Any]] = []
     seen: set[str] = set()
