@@ -6,6 +6,7 @@ a trie, and the digest every answer names. A folder that differs from its manife
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
 from evaluation.ml.asked import LETTERS
 from evaluation.ml.catalogued import Catalogued, Flags
-from evaluation.ml.contexts import Contexts, common_start
+from evaluation.ml.contexts import Contexts
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.fused import fuse
 from evaluation.ml.manifest import refused
@@ -43,8 +44,8 @@ class Export(Catalogued):
 
     def contexts(self) -> Contexts:
         """Room for requests that are answered together."""
-        one, other = (self.chat.query_ids(text) for text in ("a", "b"))
-        return Contexts(self.model, self.chat.pad_id, common_start(one, other))
+        start = commonprefix([self.chat.query_ids(text) for text in ("a", "b")])
+        return Contexts(self.model, self.chat.pad_id, start)
 
     def ids_of(self, item: dict[str, Any], decode: str) -> list[int]:
         if decode != LETTERS:

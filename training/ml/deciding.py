@@ -23,7 +23,7 @@ from training.core.decisions import Decision, memorized, reread, retrieved
 from training.core.recipe import Recipe, Stage
 from training.core.records import Snapshot
 from training.core.stages import encoder_digest
-from training.ml.bases.encoders import embed, load_encoder
+from training.ml.bases.encoders import Progress, embed, load_encoder
 from training.ml.bases.named import base_licence, device
 from training.ml.bases.pocket import LONGEST_LIST, NEVER, Board, Logits, Pocket, Reader, load, together
 from training.ml.trainee import Batch, Example, Trainee
@@ -167,7 +167,6 @@ def tools_loss(found: Logits, examples: Sequence[Choice]) -> Tensor:
 # The untrained model, and one that goes on from an export: rows of what is new begin as what the encoder makes of it.
 
 OF_TOOLS = 0.3  # of the tools that a clause leads to, in its row beside its own words; development requests
-Progress = Callable[[int, int, str], None]
 
 
 def spec_of(snapshot: Snapshot, recipe: Recipe) -> dict[str, Any]:

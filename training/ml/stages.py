@@ -15,9 +15,10 @@ from training.core.recipe import PLAIN, Recipe
 from training.core.records import load_snapshot
 from training.core.rundir import RunDir
 from training.core.stages import passes
+from training.ml.bases.encoders import Progress
 from training.ml.bases.model import build
 from training.ml.export import export
-from training.ml.loop import HelperDone, Progress, fit
+from training.ml.loop import HelperDone, fit
 
 NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize them."
 
