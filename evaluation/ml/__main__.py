@@ -8,15 +8,12 @@ from pathlib import Path
 from catalog.ml.child import run_command
 from trace_site.lib.loading import loading_modules
 
-DECODES = ("fast", "trace", "trace-free", "beam", "letters")
-
 
 def run_predict(args: argparse.Namespace) -> None:
     with loading_modules():  # torch loads only after the arguments are accepted
         from evaluation.ml.engine import ItemFile, predict_files
 
-    more = [ItemFile(Path(source), Path(out), decode) for source, out, decode in args.also]
-    files = [ItemFile(args.input, args.out, args.decode), *more]
+    files = [ItemFile(Path(source), Path(out), decode) for source, out, decode in args.file]
     predict_files(args.model, files, args.k, args.threads, args.held)
 
 
@@ -33,19 +30,16 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("predict", help="items.jsonl -> predictions.jsonl")
     command.add_argument("--model", type=Path, required=True)
-    command.add_argument("--in", dest="input", type=Path, required=True)
-    command.add_argument("--out", type=Path, required=True)
-    command.add_argument("--decode", choices=DECODES, required=True)
-    command.add_argument("--k", type=int, default=10)
-    command.add_argument("--threads", type=int, default=2)
     command.add_argument(
-        "--also",
+        "--file",
         nargs=3,
         action="append",
-        default=[],
+        required=True,
         metavar=("IN", "OUT", "DECODE"),
-        help="another file for the same model",
+        help="may be repeated",
     )
+    command.add_argument("--k", type=int, default=10)
+    command.add_argument("--threads", type=int, default=2)
     command.add_argument(
         "--held", type=Path, help='JSON {"tools", "clauses"} that the model is to answer with too, untrained'
     )

@@ -8,19 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_site.lib.departure import Departed, Departure
-from trace_site.lib.errors import TraceError
 
 FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
-DECODES = (FAST, BEAM, TRACE, TRACE_FREE, LETTERS)
 AT_ONCE = 32  # requests that share a forward
 Item = dict[str, Any]
-
-
-def check_decode(decode: str) -> None:
-    """Raises TraceError `bad_decode`."""
-    if decode not in (*DECODES, BOTH):
-        hint = f"Use one of {', '.join(DECODES)}."
-        raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
 
 
 @dataclass(eq=False)

@@ -26,17 +26,13 @@ class Spoken(NamedTuple):
 Overlay = Callable[[dict[str, Any], str], Spoken | None]  # of a request and the model's first tool
 
 
-def silent(item: dict[str, Any], first: str) -> None:
-    """Nothing is in force beside the model."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Catalogued:
     folder: Path
     digest: str  # sha256 of manifest.json, which holds the sha256 of every file
     spec: dict[str, Any]
     names: list[str]  # of its tools, in the order of spec["tools"]
-    overlay: Overlay = silent
+    overlay: Overlay | None = None  # clauses in force beside the model
 
     @cached_property
     def numbers(self) -> dict[str, int]:

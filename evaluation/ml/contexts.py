@@ -9,7 +9,6 @@ of several tokens, and nothing of it stays unless it is kept.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -316,8 +315,3 @@ class Buffered(Cache):
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.step.width - self.step.ids.shape[1]
-
-
-def common_start(one: Ids, other: Ids) -> list[int]:
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return [token for token, _ in alike]

@@ -32,14 +32,14 @@ from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked
 from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.manifest import refused
 from evaluation.ml.packed import pack
-from evaluation.ml.rows import fast_row, lettered
+from evaluation.ml.rows import fast_row, granted_to, lettered, list_fields
 from evaluation.ml.search import Ranking, Top
 from training.core.recipe import Pocket as Settings
 from training.core.recipe import Recipe
-from training.ml.bases.encoders import embed, load_encoder
+from training.ml.bases.encoders import embed
 from training.ml.bases.named import device
 from training.ml.bases.pocket import NEVER, Board, Joint, Pocket, Reader, Rows, load, together
-from training.ml.deciding import clause_rows, grown, leading
+from training.ml.deciding import clause_rows, grown, leading, untrained
 
 PADDED = 1.25  # requests are read together while none is longer than the shortest by this factor
 SPARE = 4  # ... and these tokens
@@ -161,11 +161,10 @@ def load_pocket(folder: Path, digest: str, spec: Item) -> PocketExport:
 
 def untrained_pocket() -> PocketExport:
     """The encoder without a tool or clause of its own. Nothing about it was calibrated: what lies nearest decides."""
-    encoder, words = load_encoder(EXACT)
-    model = Pocket(encoder, 0, 0).to(device()).eval()
+    model, reader = untrained(EXACT, 0, 0)
+    model.to(device())
     pack(model.encoder)
     spec = {"format": "a", "calibration": asdict(Settings(bar=0.0, untrained=0.0))}
-    reader = Reader(words, min(EXACT.max_prompt_tokens, int(encoder.config.max_position_embeddings)))
     return PocketExport(
         folder=Path(), digest=UNTRAINED, model=model, reader=reader, **catalog_of(spec, [], [])
     )
@@ -281,25 +280,13 @@ def ranking(best: Tensor, most: int) -> Ranking:
 
 
 def traced(export: PocketExport, item: Item, found: Found, decision: Decision, refused: Tensor) -> Item:
-    """Tools the request may not use leave the answer after the decision, as in rows.listed_row."""
-    permissions = item.get("permissions")
-    granted = None if permissions is None else frozenset(permissions)
-    text = written_out(decision, granted) if decision.listed else ""
-    listed = [export.numbers[name] for name in decision.listed]
-    kept = [number for number in listed if not refused[number]]
+    text = written_out(decision, granted_to(item)) if decision.listed else ""
+    listed = [(export.numbers[name], float(found.best[export.numbers[name]])) for name in decision.listed]
     return {
-        "tools": [export.names[number] for number in kept],
-        "scores": [round(float(found.best[number]), 6) for number in kept],
+        **list_fields(export, listed, set(refused.nonzero().flatten().tolist())),
         "trace": text,
         "raw": tokens_of(decision, export.units),
-        "off_vocabulary": 0,
         "tokens": 1 + (decision.second is not None) + len(decision.weighed) + len(listed),
-        "calls": 1,
-        "cut": False,
-        "list_steps": len(listed),
-        "overruled": [],
-        "withheld": [export.names[number] for number in listed if refused[number]],
-        "withheld_first": bool(listed) and bool(refused[listed[0]]),
         **({"follows_trace": True, "trace_tools": list(decision.listed)} if text else NO_TRACE),
     }
 

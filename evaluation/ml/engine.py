@@ -27,7 +27,6 @@ from evaluation.ml.asked import (
     Asked,
     Batch,
     Item,
-    check_decode,
 )
 from evaluation.ml.deciding import Deciding, PocketExport, load_pocket, untrained_pocket
 from evaluation.ml.export import Export, load
@@ -149,7 +148,6 @@ class Engine:
                 one.fail(error)
 
     def asked(self, item: Item, decode: str, k: int) -> Asked:
-        check_decode(decode)
         return Asked(item, decode, k, self.export.ids_of(item, decode))
 
     def _about(self, asked: Asked) -> Item:
@@ -165,7 +163,7 @@ def open_engine(folder: Path, threads: int = 2) -> Any:
         return Engine(load_pocket(folder, digest, spec))
     from evaluation.ml.remote import open_remote  # loads what only it needs
 
-    return open_remote(folder, threads) or Engine(load(folder, threads))
+    return open_remote(folder, digest, spec) or Engine(load(folder, digest, spec))
 
 
 def open_untrained(threads: int = 2) -> Engine:
@@ -179,6 +177,9 @@ def open_untrained(threads: int = 2) -> Engine:
 
 
 def read_items(path: Path, decode: str) -> list[dict[str, Any]]:
+    if decode not in BATCH:
+        hint = f"Use one of {', '.join(BATCH)}."
+        raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", where=str(path), hint=hint)
     needed = ("id", "question", "choices") if decode == LETTERS else ("id", "query")
     items: list[dict[str, Any]] = []
     seen: set[str] = set()

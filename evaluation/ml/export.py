@@ -6,27 +6,27 @@ a trie, and the digest every answer names. A folder that differs from its manife
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
 from evaluation.ml.asked import LETTERS
 from evaluation.ml.catalogued import Catalogued, Flags
-from evaluation.ml.contexts import Contexts, common_start
+from evaluation.ml.contexts import Contexts
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.fused import fuse
-from evaluation.ml.manifest import refused, verify
+from evaluation.ml.manifest import refused
 from evaluation.ml.packed import pack
 from evaluation.ml.search import NOTHING
 from trace_site.lib.files import read_json
 from training.ml.bases.chat import Chat, load_chat
-from training.ml.bases.named import OURS, unloaded
+from training.ml.bases.named import load_whole
 from training.ml.export import DRAFTS
 
 MASKS = 16  # combinations of tools left out whose tries are kept
@@ -44,8 +44,8 @@ class Export(Catalogued):
 
     def contexts(self) -> Contexts:
         """Room for requests that are answered together."""
-        one, other = (self.chat.query_ids(text) for text in ("a", "b"))
-        return Contexts(self.model, self.chat.pad_id, common_start(one, other))
+        start = commonprefix([self.chat.query_ids(text) for text in ("a", "b")])
+        return Contexts(self.model, self.chat.pad_id, start)
 
     def ids_of(self, item: dict[str, Any], decode: str) -> list[int]:
         if decode != LETTERS:
@@ -109,11 +109,9 @@ class Export(Catalogued):
         return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def load(folder: Path, threads: int = 2, weights: bool = True) -> Export:
-    digest = verify(folder)
+def load(folder: Path, digest: str, spec: dict[str, Any], weights: bool = True) -> Export:
+    """Of a verified folder, with what its trace.json says."""
     logging.disable_progress_bar()
-    torch.set_num_threads(threads)
-    spec = read_json(folder / "trace.json")
     spec["tools"] = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
     names = [tool["name"] for tool in spec["tools"]]
     for one in spec.get("clauses", ()):
@@ -135,14 +133,11 @@ def _load_model(folder: Path) -> Any:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=dtype, output_loading_info=True, **OURS
-        )
+        model, missing = load_whole(str(folder), dtype, local_files_only=True)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise refused(f"the model could not be loaded ({reason}).", folder, hint="") from error
-    model, report = loaded
-    if unloaded(model, report):
+    if missing:
         raise refused("tensors are missing in the checkpoint.", folder, hint="")
     model = model.to(device).eval()
     fuse(model)

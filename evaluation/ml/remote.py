@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from evaluation.core.confidence import BEST, ranking_features
-from evaluation.ml.asked import BEAM, BOTH, FAST, LETTERS, TRACE, TRACE_FREE, Item, check_decode
+from evaluation.ml.asked import BEAM, BOTH, FAST, LETTERS, TRACE, TRACE_FREE, Item
 from evaluation.ml.contexts import Numbers
 from evaluation.ml.contexts import Scores as OwnScores
 from evaluation.ml.export import Export, load
@@ -331,7 +331,6 @@ class Engine:
     def _answer(
         self, item: Item, decode: str, k: int, on_event: Callable[[str, Any], None] | None = None
     ) -> Item:
-        check_decode(decode)
         if decode == BEAM:
             why = (
                 "a server's beam search does not keep to the catalog, so 'beam' is decoded by our own engine."
@@ -445,13 +444,13 @@ class Heard:
 # Opening one.
 
 
-def open_remote(folder: Path, threads: int = 2) -> Engine | None:
+def open_remote(folder: Path, digest: str, spec: dict[str, Any]) -> Engine | None:
     """The engine behind TRACE_BACKEND_URL; None where there is none. Raises TraceError where the server does not hold
     this very model, or cannot do what is needed."""
     address = os.environ.get(ADDRESS, "").strip().rstrip("/")
     if not address:
         return None
-    export = load(folder, threads, weights=False)
+    export = load(folder, digest, spec, weights=False)
     if not urlsplit(address).path.strip("/"):
         address += "/v1"
     endpoint = Endpoint(

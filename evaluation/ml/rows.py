@@ -1,7 +1,7 @@
 """From what a language model wrote or ranked to the prediction that is kept."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import Any
@@ -47,21 +47,23 @@ def fast_row(
 
 
 def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
-    """Tools the request may not use leave the answer after decoding, whatever the trace says."""
-    names = export.names
-    kept = [at for at, tool in enumerate(result.tools) if tool not in banned.tools]
-    listed = [names[tool] for tool in result.tools]
-    row = text_row(export, item, result, listed) | {
-        "tools": [names[result.tools[at]] for at in kept],
-        "scores": [round(result.scores[at], 6) for at in kept],
-        "ranked": [names[tool] for tool, _ in result.ranked],
-        "off_vocabulary": 0,
-        "list_steps": result.list_steps,
-        "overruled": result.overruled,
-        "withheld": [names[tool] for tool in result.tools if tool in banned.tools],
-        "withheld_first": bool(result.tools) and result.tools[0] in banned.tools,
-    }
+    listed = [export.names[tool] for tool in result.tools]
+    row = text_row(export, item, result, listed)
+    row |= {"ranked": [export.names[tool] for tool, _ in result.ranked]}
+    row |= list_fields(export, list(zip(result.tools, result.scores, strict=True)), banned.tools)
     return ruled(export, item, row, listed[:1])
+
+
+def list_fields(export: Catalogued, listed: Ranking, banned: Set[int]) -> Item:
+    """Tools the request may not use leave the answer after it was decided, whatever the trace says."""
+    kept = [(export.names[tool], score) for tool, score in listed if tool not in banned]
+    return {
+        "tools": [name for name, _ in kept],
+        "scores": [round(score, 6) for _, score in kept],
+        "off_vocabulary": 0,
+        "withheld": [export.names[tool] for tool, _ in listed if tool in banned],
+        "withheld_first": bool(listed) and listed[0][0] in banned,
+    }
 
 
 def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
@@ -81,7 +83,7 @@ def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Ite
 def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> Item:
     """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
     raw = export.text([*result.thinking, *result.answer])
-    thinking = export.text(result.thinking).replace(export.spec["thinking"]["close"], "")
+    thinking = export.text(result.thinking).replace(export.chat.markers.close, "")
     trace, named = export.index.to_names(thinking).strip(), export.index.named(thinking)
     return {
         "id": item["id"],
@@ -107,7 +109,7 @@ def _in_words(export: Export, item: Item, wrote: str, named: Sequence[str], list
 def ruled(export: Catalogued, item: Item, row: Item, first: Sequence[str]) -> Item:
     """The answer with the clauses that the model has not learned. `first`: the model's own tool, if any, also one that
     the request may not use. How sure the model was of it says nothing of another."""
-    spoken = export.overlay(item, first[0]) if first else None
+    spoken = export.overlay(item, first[0]) if first and export.overlay else None
     if spoken is None:
         return row
     (tool,), is_list = spoken.decision.listed, "ranked" in row

@@ -32,9 +32,7 @@ class Written:
     scores: list[float] = field(default_factory=list)  # log-probability of each tool's tokens
     ranked: Ranking = field(default_factory=list)
     cut: bool = False  # the thinking part reached its cap or ended the turn by itself
-    list_steps: int = 0  # tokens of the list that were chosen under the constraint
     calls: int = 0  # forwards that wrote it
-    overruled: list[dict[str, str]] = field(default_factory=list)  # unmasked argmax against the token taken
 
     @property
     def tokens(self) -> int:
@@ -198,8 +196,7 @@ class ListWriter:
         return forced
 
     def _take(self, scores: Scores, place: int) -> int | None:
-        """Choose the best valid token, move the cursor over it, and log where the model wanted another; None: the list
-        has ended."""
+        """Choose the best valid token and move the cursor over it; None: the list has ended."""
         cursor, result = self.cursor, self.result
         if cursor.node.leaf:  # a tool is followed by a separator or the end; a separator by a tool
             cursor.inside = not cursor.inside
@@ -215,11 +212,6 @@ class ListWriter:
             return None
         token = scores.likeliest(place, valid)
         result.answer.append(token)
-        result.list_steps += 1
-        wish = scores.best[place]
-        if wish != token:
-            text = self.export.text
-            result.overruled.append({"wanted": text([wish]), "taken": text([token])})
         cursor.node = cursor.node.children[token]
         if not cursor.inside:
             return None if cursor.node.tool == 1 else token

@@ -5,6 +5,7 @@ In: requests on their way. Out: their predictions; see asked.py for how they com
 
 from functools import cached_property
 from itertools import compress
+from os.path import commonprefix
 
 import torch
 
@@ -22,7 +23,7 @@ from evaluation.ml.asked import (
     Batch,
     Item,
 )
-from evaluation.ml.contexts import Context, Contexts, Scores, common_start
+from evaluation.ml.contexts import Context, Contexts, Scores
 from evaluation.ml.export import Export
 from evaluation.ml.rows import Told, fast_row, lettered, list_features, listed_row, parsed_row, ranked_row
 from evaluation.ml.search import BEAMS, Search, Top, beam, most_of, top_k
@@ -46,7 +47,7 @@ class Writing(Batch):
         self.skipping = [*chat.empty_ids, *chat.list_open_ids]  # an empty thinking part
         if not export.spec["reasoning"]:
             self.opening = self.skipping
-        self.shared = common_start(self.opening, self.skipping)
+        self.shared = list(commonprefix([self.opening, self.skipping]))
 
     # made by the first step: what fails there is told to whoever is in it
     @cached_property

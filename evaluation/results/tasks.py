@@ -284,8 +284,7 @@ def predict(
         for work in asked:
             source, out = work.folder / "items.jsonl", work.folder / "predictions.jsonl"
             decode = GIVEN_DOMAIN.get(work.decode, work.decode)
-            first = ["--in", source, "--out", out, "--decode", decode]
-            arguments += first if work is asked[0] else ["--also", source, out, decode]
+            arguments += ["--file", source, out, decode]
         run(ctx, ENGINE, arguments, asked[0].folder / "errors.txt", on_event)
     for work in works:
         if not work.published:

@@ -109,7 +109,7 @@ def build(where: torch.device, toy: bool) -> tuple[LanguageTrainee, Sizes]:
     wrapped = with_lora(model, chat, snapshot, recipe).to(where)
     trained = {name: w.numel() for name, w in wrapped.named_parameters() if w.requires_grad}
     own = sum(count for name, count in trained.items() if name.endswith(".rows"))
-    trainee = LanguageTrainee(model=wrapped, token_init="", chat=chat)
+    trainee = LanguageTrainee(model=wrapped, chat=chat)
     return trainee, Sizes(body, sum(trained.values()) - own, head, own)
 
 

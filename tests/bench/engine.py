@@ -379,7 +379,7 @@ def mask(args: argparse.Namespace) -> None:
     known = set(engine.export.names)
     print(
         f"{len(known):,} tools, format {engine.export.spec['format']}, {len(items)} traces:"
-        f" {sum(row['list_steps'] for row in traces.values())} tokens of lists chosen among valid ones in"
+        f" lists chosen among valid tokens in"
         f" {1e3 * spent:.1f} ms of {whole:.2f} s of processor time, {spent / whole:.2%}"
     )
     outside = sum(name not in known for row in traces.values() for name in listed(engine, row))
@@ -393,7 +393,7 @@ def mask(args: argparse.Namespace) -> None:
 
 def listed(engine: Engine, row: Item) -> list[str]:
     """What stands between quotes in the list of a raw answer: names of tools, else as it stands."""
-    tokens, close = engine.export.index.tokens, engine.export.spec["thinking"]["close"]
+    tokens, close = engine.export.index.tokens, engine.export.chat.markers.close
     entries = re.findall(r'"([^"]*)"', row["raw"].rpartition(close)[2].partition("[")[2])
     return [tokens.get(entry, entry) for entry in entries]
 

@@ -38,7 +38,7 @@ class Case:
         self.labels, given = ids.clone(), round(LENGTH * (1 - supervised))
         self.labels[:, :given] = IGNORE
         chat: Any = SimpleNamespace(pad_id=0)
-        self.trainee = LanguageTrainee(model=self.model, token_init="", chat=chat)
+        self.trainee = LanguageTrainee(model=self.model, chat=chat)
         mask = [0] * given + [1] * (LENGTH - given)
         self.batch = self.trainee.collate([Written(row, mask) for row in ids.tolist()])
 

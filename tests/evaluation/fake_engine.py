@@ -17,8 +17,7 @@ def rows_of(path: Path) -> list[dict]:
 
 
 def predict(args: argparse.Namespace) -> None:
-    predict_one(args)
-    for source, out, decode in args.also:
+    for source, out, decode in args.file:
         args.input, args.out, args.decode = Path(source), Path(out), decode
         predict_one(args)
 
@@ -76,9 +75,8 @@ def main() -> None:
     for name in ("--model", "--out", "--held"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--in", dest="input", type=Path)
-    for name in ("--decode", "--encoder"):
-        parser.add_argument(name)
-    parser.add_argument("--also", nargs=3, action="append", default=[])
+    parser.add_argument("--encoder")
+    parser.add_argument("--file", nargs=3, action="append", default=[])
     parser.add_argument("--k", type=int)
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()

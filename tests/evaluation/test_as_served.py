@@ -112,13 +112,13 @@ def served(home, settings, tmp_path):
     pytest.importorskip("torch")
     from tests.training.small_encoder import quick_recipe
     from tests.training.small_snapshot import NAMES, write_snapshot
-    from training.ml import stage2
+    from training.ml.stages import train_stage
 
     snapshot = write_snapshot(tmp_path / "snapshot")
     models = []
     for retrieval in ("r+R", "none"):
         recipe = quick_recipe(format="a", memo="none", retrieval=retrieval)
-        stage2.main(recipe, snapshot, tmp_path / f"run-{retrieval}", lambda *_: None)
+        train_stage("stage2", recipe, snapshot, tmp_path / f"run-{retrieval}", lambda *_: None)
         run = make_run(format="a", memo="none", retrieval=retrieval)
         key = f"models/{run.key}"
         digest = store().put_dir(tmp_path / f"run-{retrieval}" / "export", key)

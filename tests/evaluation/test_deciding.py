@@ -210,7 +210,9 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
         assert row["trace"].startswith(f"{opening} ")
         first = found.cosines[export.numbers[row["trace_tools"][0]]]
         reasons = re.findall(r"Not (\S+): (.*?)\.(?= Not \S+/| So it is )", row["trace"])
-        assert len(reasons) <= 3 and len(reasons) == row["tokens"] - 1 - bool(second) - row["list_steps"]
+        assert len(reasons) <= 3 and len(reasons) == row["tokens"] - 1 - bool(second) - len(
+            row["trace_tools"]
+        )
         numbers = [export.numbers[name] for name, _ in reasons]
         if speaks:  # the nearest of the rule's other tools
             others = {export.numbers[name] for name in speaks["set"] if name not in row["trace_tools"]}

@@ -1,11 +1,12 @@
 """What the engine says beside an answer, with texts in place of a model."""
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("torch")
 
 from catalog.core.tokens import NameIndex  # noqa: E402
-from evaluation.ml.catalogued import silent  # noqa: E402
 from evaluation.ml.export import Export  # noqa: E402
 from evaluation.ml.rows import listed_row, parsed_row, ranked_row  # noqa: E402
 from evaluation.ml.trie import Mask  # noqa: E402
@@ -18,12 +19,13 @@ NAMES = ["Leave/Get", "PayV1/Get", "PayV2/Get"]
 class TextExport:
     """An export whose tokens are texts."""
 
-    spec = {"thinking": {"open": "<think>\n", "close": "\n</think>\n"}}
+    spec: dict[str, object] = {}
     names = NAMES
-    overlay = staticmethod(silent)
+    overlay = None
 
     def __init__(self, fmt="c", chat=None):
-        self.index, self.chat = NameIndex(NAMES, fmt), chat
+        self.index = NameIndex(NAMES, fmt)
+        self.chat = chat or SimpleNamespace(markers=SimpleNamespace(close="\n</think>\n"))
 
     def text(self, ids):
         return "".join(ids)

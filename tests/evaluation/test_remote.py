@@ -110,7 +110,6 @@ def test_a_trace_that_ends_by_itself_is_token_for_token_ours(pairs):
     ours, theirs = (predictions(engine, "trace") for engine in (own, remote))
     assert len({row["tokens"] for row in theirs.values()}) > 1
     assert any(not row["cut"] for row in theirs.values())
-    assert any(row["overruled"] for row in theirs.values())
     for key, row in theirs.items():
         assert row["off_vocabulary"] == 0
         alike(row, ours[key])

@@ -100,7 +100,6 @@ def write_export(
         "retrieval": "r" if reasoning else "n",
         "base": "tiny/llama",
         "reasoning": reasoning,
-        "thinking": {"open": OPEN, "close": CLOSE},
         "markers": MARKERS,
         "tools": [
             {**tool, "ids": tokenizer.convert_tokens_to_ids(tool_units(tool["name"], fmt))}

@@ -32,7 +32,7 @@ def told(behaviour: dict, what: str, run: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("stage")
-    for name in ("--snapshot", "--run", "--recipe", "--init", "--cache"):
+    for name in ("--snapshot", "--run", "--recipe", "--init"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--parent-pipe", action="store_true")
     args = parser.parse_args()

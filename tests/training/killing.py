@@ -43,11 +43,11 @@ def train(
     snapshot: Path, run: Path, recipe: Recipe, moment: str = "", count: int = 0, pipe: Any = None
 ) -> None:
     """A whole Stage 2; says so through the pipe when the `count`-th moment of a kind begins."""
-    from training.ml import stage2
+    from training.ml.stages import train_stage
 
     if moment in MOMENTS[:3]:
         _tell_at(moment, count, pipe)
-    stage2.main(recipe, snapshot, run, lambda *_: None)
+    train_stage("stage2", recipe, snapshot, run, lambda *_: None)
 
 
 def _tell_at(moment: str, count: int, pipe: Any) -> None:

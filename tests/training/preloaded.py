@@ -2,6 +2,6 @@
 
 from transformers.utils import logging
 
-import training.ml.stage2  # noqa: F401
+import training.ml.stages  # noqa: F401
 
 logging.disable_progress_bar()

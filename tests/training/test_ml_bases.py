@@ -12,19 +12,15 @@ from transformers import AutoTokenizer  # noqa: E402
 
 from catalog.core.tokens import tool_units  # noqa: E402
 from tests.training.small_bases import EACH_SHAPE, gemma_tokenizer, write_base, write_pretrained  # noqa: E402
-from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
 from tests.training.small_training import Small, exported_chat, recipe_for  # noqa: E402
-from trace_site.lib.files import read_json  # noqa: E402
-from training.core.recipe import Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import deciding, stage2  # noqa: E402
-from training.ml.bases import model as bases_model
 from training.ml.bases.model import build, init_rows, row_tables, unit_texts  # noqa: E402
 from training.ml.bases.named import add_tokens, base_licence, load_named  # noqa: E402
 from training.ml.export import merged  # noqa: E402
 from training.ml.language import LanguageTrainee  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -73,8 +69,6 @@ def test_opaque_rows_lie_as_far_from_the_mean_row_as_described_ones_and_have_no_
     mean = tables[0][: min(ids)].mean(dim=0)
     far, random = ((table[ids] - mean).norm(dim=1) for table in tables)
     torch.testing.assert_close(random, far.mean().expand(len(ids)))
-    said = (described.trainee.token_init[:11], opaque.trainee.token_init[:6])
-    assert said == ("description", "opaque")
 
 
 @pytest.mark.parametrize("way", ["description", "opaque"])
@@ -82,7 +76,7 @@ def test_a_token_of_no_active_tool_gets_the_mean_row(tmp_path: Path, way: str) -
     small = Small(tmp_path, "llama", format="a", token_init=way)
     model, chat = merged(small.trainee), small.trainee.chat
     gone = next(text for text in small.snapshot.family_strings("a") if "Gone" in text)
-    init_rows(model, chat, small.snapshot, small.recipe, fresh=[gone])
+    init_rows(model, chat, small.snapshot, small.recipe, [gone])
     (table,), (number,) = row_tables(model), chat.unit_ids([gone])
     torch.testing.assert_close(table[number], table[:number].mean(dim=0))
 
@@ -120,30 +114,6 @@ def test_opaque_rows_follow_the_seed(tmp_path: Path, snapshot: Snapshot) -> None
     tables = [row_tables(merged(build(recipe, snapshot)))[0] for recipe in recipes]
     assert torch.equal(tables[0], tables[1])
     assert not torch.equal(tables[0], tables[2])
-
-
-def test_rows_come_out_the_same_however_many_are_set_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = row_tables(merged(Small(tmp_path / "one", "gemma4").trainee))
-    monkeypatch.setattr(bases_model, "TEXTS_AT_ONCE", 2)
-    again = row_tables(merged(Small(tmp_path / "two", "gemma4").trainee))
-    assert len(whole) == 2
-    for one, other in zip(whole, again, strict=True):
-        assert torch.allclose(one, other, atol=1e-7)
-
-
-def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None:
-    folder = write_snapshot(tmp_path / "snapshot")
-    short = Stage(lr=1e-3, batch_size=8)
-    recipe = quick_recipe(memo="none", retrieval="r", token_init="opaque", stage2=short)
-    stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
-    spec, card = (tmp_path / "run" / "export" / name for name in ("trace.json", "README.md"))
-    assert read_json(spec)["token_init"] == deciding.METHODS["opaque"]
-    assert deciding.METHODS["opaque"] in card.read_text()
-
-
-# licence
 
 
 @pytest.mark.parametrize(
@@ -184,7 +154,7 @@ def test_a_named_base_is_exported_with_names_of_such_letters(tmp_path: Path, sha
     rows = [sample(number, answer=[name], trace="") for number, name in enumerate(names)]
     folder = write_snapshot(tmp_path / "snapshot", rows, history=[names])
     recipe = recipe_for(write_base(tmp_path / "base", shape), format="b", retrieval="r+R")
-    stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
+    train_stage("stage2", recipe, folder, tmp_path / "run", lambda done, total, note: None)
     chat, spec = exported_chat(tmp_path / "run" / "export")
     shown = {tool["name"]: chat.tokenizer.decode(tool["ids"]) for tool in spec["tools"]}
     assert shown == {name: "".join(tool_units(name, "b")) for name in names}

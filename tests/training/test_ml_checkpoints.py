@@ -1,6 +1,5 @@
 """A full disk costs a checkpoint, not the training; what is left always loads."""
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -76,8 +75,6 @@ def test_training_goes_on_without_a_checkpoint_while_an_older_one_is_intact(
     line = (trainer.run.root / "log.txt").read_text().splitlines()[-1]
     assert "the disk is full: the checkpoint of step 2 needs" in line
     assert "would go back to step-000001" in line
-    event = json.loads((trainer.run.root / "metrics.jsonl").read_text().splitlines()[-1])
-    assert (event["event"], event["at_step"], event["intact"]) == ("checkpoint_failed", 2, "step-000001")
     filler.unlink()
     assert checkpoints.save(trainer)
     assert trainer.run.latest_checkpoint() == trainer.run.checkpoints / "step-000002"

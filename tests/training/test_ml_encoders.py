@@ -21,10 +21,10 @@ from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.core.stages import ENCODERS, encoder_digest  # noqa: E402
-from training.ml import deciding, stage1, stage2  # noqa: E402
-from training.ml.bases import encoders
+from training.ml import deciding  # noqa: E402
 from training.ml.bases.encoders import embed, load_encoder  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 from training.ml.trainee import Trainee  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -103,12 +103,12 @@ def test_an_encoder_is_known_by_its_weights_and_not_by_its_place(tmp_path: Path)
 def test_stage_2_refuses_a_model_around_another_encoder(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
     recipe = quick_recipe(format="a", memo="none", retrieval="n")
-    stage1.main(recipe, folder, tmp_path / "one", silent)
+    train_stage("stage1", recipe, folder, tmp_path / "one", silent)
     other = around(write_encoder(tmp_path / "other", seed=1)).with_cell(format="a", memo="m", retrieval="n")
     spec = tmp_path / "one" / "export" / "trace.json"
     spec.write_text(json.dumps(json.loads(spec.read_text()) | {"memo": "m"}))
     with pytest.raises(TraceError, match="made around another encoder") as caught:
-        stage2.main(other, folder, tmp_path / "two", silent, tmp_path / "one" / "export")
+        train_stage("stage2", other, folder, tmp_path / "two", silent, tmp_path / "one" / "export")
     assert caught.value.code == "wrong_init" and "Run Stage 1 again" in caught.value.hint
 
 
@@ -156,80 +156,22 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def changed(snapshot: Snapshot) -> Snapshot:
-    tools = [dict(tool) for tool in snapshot.tools]
-    tools[0]["description"] = "Deletes a pay slip"
-    return Snapshot(**{**vars(snapshot), "tools": tools})
-
-
-def test_a_catalog_is_read_once_and_again_only_when_it_changed(
-    tmp_path: Path, snapshot: Snapshot, read: list[str]
-) -> None:
-    recipe, cache = quick_recipe(format="a"), tmp_path / "cache"
-    first = rows_of(build(recipe, snapshot, cache=cache), NAMES)
-    assert len(read) == len(NAMES)
-    again = rows_of(build(recipe, snapshot, cache=cache), NAMES)
-    assert len(read) == len(NAMES) and again.equal(first)
-    other = changed(snapshot)
-    beside = rows_of(build(recipe, other, cache=cache), NAMES)
-    assert len(read) == 2 * len(NAMES)
-    # to the last digit: the weights of a run do not depend on what was read before
-    assert beside.equal(rows_of(build(recipe, other), NAMES))
-
-
-def test_only_the_newest_catalogs_stay_in_the_cache(
-    tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(encoders, "KEPT", 1)
-    for one in (snapshot, changed(snapshot)):
-        build(quick_recipe(format="a"), one, cache=tmp_path / "cache")
-    assert len(list((tmp_path / "cache").iterdir())) == 1
-
-
-def test_what_was_read_is_kept_apart_by_encoder_and_by_length(
-    tmp_path: Path, snapshot: Snapshot, read: list[str]
-) -> None:
-    cache = tmp_path / "cache"
-    other = around(write_encoder(tmp_path / "other", seed=1)).with_cell(format="a")
-    for number, recipe in enumerate(
-        (quick_recipe(format="a"), other, quick_recipe(format="a", max_prompt_tokens=9))
-    ):
-        trainee = build(recipe, snapshot, cache=cache)
-        assert len(read) == (number + 1) * len(NAMES)
-        assert rows_of(trainee, NAMES).equal(rows_of(build(recipe, snapshot, cache=cache), NAMES))
-    assert len(list(cache.iterdir())) == 3
-
-
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 half", b"not a cache"])
-def test_a_damaged_cache_is_made_again(
-    tmp_path: Path, snapshot: Snapshot, read: list[str], damage: bytes
-) -> None:
-    recipe, cache = quick_recipe(format="a"), tmp_path / "cache"
-    build(recipe, snapshot, cache=cache)
-    (path,) = cache.iterdir()
-    path.write_bytes(damage)
-    for _ in range(2):
-        build(recipe, snapshot, cache=cache)
-    assert len(read) == 2 * len(NAMES)
-
-
-def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_none_of_them(
-    tmp_path: Path,
-) -> None:
-    recipe, cache = quick_recipe(format="a", memo="m", retrieval="n", bf16=False), tmp_path / "cache"
+def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder(tmp_path: Path, read: list[str]) -> None:
+    recipe = quick_recipe(format="a", memo="m", retrieval="n", bf16=False)
     before = write_snapshot(tmp_path / "before")
     grown = [["Old/Gone", *NAMES], NAMES, [*NAMES, "Zone/Set"]]
     after = load_snapshot(write_snapshot(tmp_path / "after", history=grown))
-    stage1.main(recipe, before, tmp_path / "one", silent, cache)
-    kept = {path.name: sha256_file(path) for path in cache.iterdir()}
-    trainee = build(recipe, after, tmp_path / "one" / "export", cache)
+    train_stage("stage1", recipe, before, tmp_path / "one", silent)
+    trainee = build(recipe, after, tmp_path / "one" / "export")
     assert trainee.grown == 1
     wanted = embed(
         trainee.model.eval(), trainee.reader, recipe, [embedding_text("Zone/Set", "Does Zone Set")]
     )
     torch.testing.assert_close(rows_of(trainee, ["Zone/Set"]), wanted)
-    assert {path.name: sha256_file(path) for path in cache.iterdir()} == kept
-    assert not rows_of(build(recipe, after, cache=cache), ["Zone/Set"]).allclose(wanted, atol=1e-3)
+    assert not rows_of(build(recipe, after), ["Zone/Set"]).allclose(wanted, atol=1e-3)
+    read.clear()
+    build(recipe, load_snapshot(before), tmp_path / "one" / "export")
+    assert not read  # it has rows for all of them
 
 
 def test_rows_of_the_default_encoder_are_the_catalogs_own_embeddings(snapshot: Snapshot) -> None:
@@ -250,4 +192,4 @@ def test_stage_2_refuses_a_pocket_of_an_earlier_version(tmp_path: Path) -> None:
     (export / "trace.json").write_text(json.dumps(spec))
     recipe = quick_recipe(format="a", memo="m", retrieval="n")
     with pytest.raises(TraceError, match="made around another encoder"):
-        stage2.main(recipe, folder, tmp_path / "two", silent, export)
+        train_stage("stage2", recipe, folder, tmp_path / "two", silent, export)

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from evaluation.ml.manifest import verify  # noqa: E402
@@ -18,7 +19,7 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.core.rundir import is_intact  # noqa: E402
-from training.ml import stage1, stage2  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 
 pytestmark = pytest.mark.ml
 QUICK = quick_recipe()
@@ -48,8 +49,8 @@ def named(base: Path, fmt: str, embeddings: str) -> Recipe:
 def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot")
     recipe = QUICK.with_cell(format=fmt, memo="m", retrieval="r+R", stage1=SHORT, stage2=SHORT)
-    stage1.main(recipe, snapshot, tmp_path / "one", silent)
-    stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+    train_stage("stage1", recipe, snapshot, tmp_path / "one", silent)
+    train_stage("stage2", recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
     for run, retrieval in (("one", "none"), ("two", "r+R")):
         spec = read_json(tmp_path / run / "export" / "trace.json")
         assert is_intact(tmp_path / run / "export")
@@ -59,17 +60,15 @@ def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
         assert [one["token"] for one in spec["clauses"]] == [
             one["token"] for one in RULE["statements"] if run == "two"
         ]
-        checks = read_json(tmp_path / run / "done.json")["round_trip"]
-        assert checks["max_logit_difference"] <= 1e-5 and checks["rows"]["clauses"] == 4
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
 def test_gemma_keeps_its_tie_and_trains_both_tables(tmp_path: Path, embeddings: str) -> None:
     base, snapshot = write_gemma(tmp_path / "base"), write_snapshot(tmp_path / "snapshot")
     recipe = named(base, "c", embeddings)
-    stage1.main(recipe.with_cell(memo="none"), snapshot, tmp_path / "untrained", silent)
-    stage1.main(recipe, snapshot, tmp_path / "one", silent)
-    stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+    train_stage("stage1", recipe.with_cell(memo="none"), snapshot, tmp_path / "untrained", silent)
+    train_stage("stage1", recipe, snapshot, tmp_path / "one", silent)
+    train_stage("stage2", recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
     before, after = (
         AutoModelForCausalLM.from_pretrained(tmp_path / run / "export") for run in ("untrained", "two")
     )
@@ -88,10 +87,10 @@ def test_gemma_keeps_its_tie_and_trains_both_tables(tmp_path: Path, embeddings: 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
 def test_a_base_with_a_head_of_its_own_stays_untied(tmp_path: Path, embeddings: str) -> None:
     base, snapshot = write_untied(tmp_path / "base"), write_snapshot(tmp_path / "snapshot")
-    stage2.main(named(base, "a", embeddings).with_cell(memo="none"), snapshot, tmp_path / "run", silent)
-    done = json.loads((tmp_path / "run" / "done.json").read_text())
-    assert done["round_trip"]["tied"] is False
-    assert done["round_trip"]["max_logit_difference"] < 1e-4
+    train_stage(
+        "stage2", named(base, "a", embeddings).with_cell(memo="none"), snapshot, tmp_path / "run", silent
+    )
+    assert "lm_head.weight" in load_file(tmp_path / "run" / "export" / "model.safetensors")
 
 
 @pytest.mark.parametrize("retrieval", ["r", "r+R"])
@@ -102,7 +101,7 @@ def test_a_language_model_tells_the_clauses_of_the_rules_that_its_samples_were_a
     unused = {**RULE, "code": "UNUSED", "statements": [{**RULE["statements"][0], "token": "<<hr/UNUSED#1>>"}]}
     snapshot = write_snapshot(tmp_path / "snapshot", rules=[RULE, unused])
     recipe = named(base, "a", "new_rows").with_cell(memo="none", retrieval=retrieval)
-    stage2.main(recipe, snapshot, tmp_path / "run", silent)
+    train_stage("stage2", recipe, snapshot, tmp_path / "run", silent)
     spec = read_json(tmp_path / "run" / "export" / "trace.json")
     learned = [one["token"] for one in RULE["statements"]] if retrieval == "r+R" else []
     assert [one["token"] for one in spec["clauses"]] == learned
@@ -114,19 +113,21 @@ def test_a_base_that_names_code_of_its_own_is_trained_and_served_without(tmp_pat
     for name, code in (("config.json", "a.B"), ("tokenizer_config.json", ["a.B", None])):
         told = json.loads((base / name).read_text())
         (base / name).write_text(json.dumps({**told, "auto_map": {"AutoConfig": code}}))
-    stage2.main(named(base, "a", "new_rows").with_cell(memo="none"), snapshot, tmp_path / "run", silent)
+    train_stage(
+        "stage2", named(base, "a", "new_rows").with_cell(memo="none"), snapshot, tmp_path / "run", silent
+    )
     assert verify(tmp_path / "run" / "export")
 
 
 def test_stage2_refuses_a_stage1_model_of_another_format(tmp_path: Path) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot")
-    stage1.main(QUICK.with_cell(format="a", memo="none"), snapshot, tmp_path / "one", silent)
+    train_stage("stage1", QUICK.with_cell(format="a", memo="none"), snapshot, tmp_path / "one", silent)
     with pytest.raises(TraceError, match="format a"):
         recipe = QUICK.with_cell(format="c", memo="m", retrieval="r")
-        stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+        train_stage("stage2", recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
 
 
 def test_a_base_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
     recipe = named(tmp_path / "nothing", "a", "full").with_cell(memo="none")
     with pytest.raises(TraceError, match="could not be loaded"):
-        stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+        train_stage("stage2", recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)

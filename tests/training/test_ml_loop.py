@@ -19,8 +19,9 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Stage  # noqa: E402
 from training.ml import __main__ as trainer  # noqa: E402
-from training.ml import loop, stage2  # noqa: E402
+from training.ml import loop, stages  # noqa: E402
 from training.ml.optimizer import learning_rate  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 from training.ml.trainee import Trainee  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -39,7 +40,7 @@ def weights(run: Path) -> str:
 def test_killed_and_resumed_equals_never_killed(tmp_path: Path) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot")
     recipe = CELL.with_cell(checkpoint_seconds=0.01)
-    stage2.main(recipe, snapshot, tmp_path / "whole", silent)
+    train_stage("stage2", recipe, snapshot, tmp_path / "whole", silent)
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
     run = tmp_path / "killed"
     command = [sys.executable, "-m", "training.ml", "stage2", "--recipe", str(tmp_path / "recipe.yaml")]
@@ -50,7 +51,7 @@ def test_killed_and_resumed_equals_never_killed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not (run / "done.json").exists()
-    stage2.main(recipe, snapshot, run, silent)
+    train_stage("stage2", recipe, snapshot, run, silent)
     assert "resumed from step-" in (run / "log.txt").read_text()
     assert weights(run) == weights(tmp_path / "whole")
     assert json.loads((run / "done.json").read_text())["stage"] == "stage2"
@@ -58,14 +59,14 @@ def test_killed_and_resumed_equals_never_killed(tmp_path: Path) -> None:
 
 def test_a_stop_file_stops_with_a_checkpoint_and_the_run_goes_on_later(tmp_path: Path) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot")
-    stage2.main(CELL, snapshot, tmp_path / "whole", silent)
+    train_stage("stage2", CELL, snapshot, tmp_path / "whole", silent)
     run = tmp_path / "run"
     run.mkdir()
     (run / "STOP").touch()
     with pytest.raises(loop.Stopped, match="at step 1"):
-        stage2.main(CELL, snapshot, run, silent)
+        train_stage("stage2", CELL, snapshot, run, silent)
     (run / "STOP").unlink()
-    stage2.main(CELL, snapshot, run, silent)
+    train_stage("stage2", CELL, snapshot, run, silent)
     assert weights(run) == weights(tmp_path / "whole")
 
 
@@ -74,9 +75,9 @@ def test_other_data_in_the_same_run_directory_is_refused(tmp_path: Path) -> None
     run.mkdir()
     (run / "STOP").touch()
     with pytest.raises(loop.Stopped):
-        stage2.main(CELL, snapshot, run, silent)
+        train_stage("stage2", CELL, snapshot, run, silent)
     with pytest.raises(TraceError, match="other data, another recipe or an earlier version"):
-        stage2.main(CELL.with_cell(seed=5), snapshot, run, silent)
+        train_stage("stage2", CELL.with_cell(seed=5), snapshot, run, silent)
 
 
 def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
@@ -117,7 +118,13 @@ def rows_of(run: Path) -> list[dict[str, float]]:
 
 def test_max_steps_ends_the_run_there_with_a_finished_cosine(tmp_path: Path) -> None:
     stage = Stage(lr=1e-3, batch_size=4, epochs=100000, max_steps=12)
-    stage2.main(CELL.with_cell(stage2=stage), write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    train_stage(
+        "stage2",
+        CELL.with_cell(stage2=stage),
+        write_snapshot(tmp_path / "snapshot"),
+        tmp_path / "run",
+        silent,
+    )
     last = rows_of(tmp_path / "run")[-1]
     assert last["step"] == last["steps"] == 12
     assert last["lr"] == learning_rate(stage, 11 / 12) < 2e-4
@@ -126,7 +133,7 @@ def test_max_steps_ends_the_run_there_with_a_finished_cosine(tmp_path: Path) -> 
 
 def test_max_seconds_stops_the_run_with_its_schedule_untouched_and_says_so(tmp_path: Path) -> None:
     stage, run = Stage(lr=1e-3, batch_size=4, epochs=100000, max_seconds=1), tmp_path / "run"
-    stage2.main(CELL.with_cell(stage2=stage), write_snapshot(tmp_path / "snapshot"), run, silent)
+    train_stage("stage2", CELL.with_cell(stage2=stage), write_snapshot(tmp_path / "snapshot"), run, silent)
     rows = rows_of(run)
     last, steps = rows[-1], stage.steps(2 * 10)  # every sample and what its trace restates
     assert {row["steps"] for row in rows} == {steps} and last["step"] < steps / 100
@@ -151,10 +158,10 @@ def test_a_run_killed_after_its_time_limit_ends_with_the_weights_it_stopped_with
         found.append({key: value.detach().clone() for key, value in trainee.model.named_parameters()})
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stage2, "export", die)
+    monkeypatch.setattr(stages, "export", die)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            stage2.main(recipe, snapshot, run, silent)
+            train_stage("stage2", recipe, snapshot, run, silent)
     first, again = found
     assert all(value.equal(again[key]) for key, value in first.items())
     assert 1 <= rows_of(run)[-1]["step"] < stage.steps(10)

@@ -62,7 +62,7 @@ def made(family: str, **more: Any) -> LanguageTrainee:
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     if getattr(model.get_output_embeddings(), "bias", None) is not None:
         torch.nn.init.normal_(model.get_output_embeddings().bias)
-    return LanguageTrainee(model=model, token_init="", chat=NO_CHAT)  # type: ignore[arg-type]
+    return LanguageTrainee(model=model, chat=NO_CHAT)  # type: ignore[arg-type]
 
 
 NO_CHAT = SimpleNamespace(pad_id=0)

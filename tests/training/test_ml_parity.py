@@ -40,12 +40,11 @@ def test_adapters_merged_and_read_back_give_the_same_logits(
     small.train()
     trained = logits(small.model, ids)
     assert apart(before, trained) > 1e-2
-    checks = export(small.trainee, small.recipe, small.snapshot, RunDir(tmp_path / "run"), FACTS)
+    export(small.trainee, small.recipe, small.snapshot, RunDir(tmp_path / "run"), FACTS)
     again, _ = load_named(str(tmp_path / "run" / "export"))
     merged = logits(small.model.get_base_model(), ids)
     assert apart(trained, merged) <= EXACT
     assert apart(trained, logits(again.eval(), ids)) <= EXACT
-    assert max(checks["merge_difference"], checks["max_logit_difference"]) <= EXACT
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])

@@ -25,7 +25,7 @@ from training.core.estimate import size_of  # noqa: E402
 from training.core.recipe import Recipe, Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
-from training.ml import loop, stage1, stage2  # noqa: E402
+from training.ml import loop, stages  # noqa: E402
 from training.ml.bases.encoders import embed  # noqa: E402
 from training.ml.bases.model import build  # noqa: E402
 from training.ml.bases.pocket import NEVER, Board, Logits, together  # noqa: E402
@@ -34,6 +34,7 @@ from training.ml.data import replayed  # noqa: E402
 from training.ml.deciding import BY_TOOLS, Choice, PocketTrainee, choice_loss, leading  # noqa: E402
 from training.ml.export import choices  # noqa: E402
 from training.ml.loop import NAME, float32_attention  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 from training.ml.step import train_step  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -194,7 +195,7 @@ def test_a_request_longer_than_the_encoders_positions_is_cut(tmp_path: Path, sna
 def test_stage_2_keeps_to_the_request_length_stage_1_was_trained_with(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
     recipe = quick_recipe(format="a", retrieval="r", stage1=SHORT, max_prompt_tokens=64)
-    stage1.main(recipe, folder, tmp_path / "one", silent)
+    train_stage("stage1", recipe, folder, tmp_path / "one", silent)
     trainee = build(
         recipe.with_cell(max_prompt_tokens=128), load_snapshot(folder), tmp_path / "one" / "export"
     )
@@ -333,8 +334,10 @@ def test_formats_b_and_c_train_the_same_weights(tmp_path: Path) -> None:
     found = {}
     for fmt in ("b", "c"):
         recipe = quick_recipe(format=fmt, memo="m", retrieval="r+R", stage1=SHORT, stage2=SHORT, bf16=False)
-        stage1.main(recipe, folder, tmp_path / fmt / "one", silent)
-        stage2.main(recipe, folder, tmp_path / fmt / "two", silent, tmp_path / fmt / "one" / "export")
+        train_stage("stage1", recipe, folder, tmp_path / fmt / "one", silent)
+        train_stage(
+            "stage2", recipe, folder, tmp_path / fmt / "two", silent, tmp_path / fmt / "one" / "export"
+        )
         found[fmt] = load_file(tmp_path / fmt / "two" / "export" / "model.safetensors")
     found["c"]["tokens"] = found["c"]["tokens"][2:]  # those that wrap a name are the same for every tool
     for name, value in found["b"].items():
@@ -351,9 +354,9 @@ def test_an_export_reads_back_with_the_same_logits_and_clause_rows(
     recipe = quick_recipe(format="a", memo="none", retrieval="r+R", stage2=SHORT)
     recipe = replace(recipe, pocket=small_pocket(encoder=str(encoder)))
     kept: list[PocketTrainee] = []
-    plain = stage2.export
-    monkeypatch.setattr(stage2, "export", lambda *given: [kept.append(given[0]), plain(*given)][1])
-    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    plain = stages.export
+    monkeypatch.setattr(stages, "export", lambda *given: [kept.append(given[0]), plain(*given)][1])
+    train_stage("stage2", recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
     for path in encoder.iterdir():
         path.unlink()  # it was only on the training machine
     moved = (tmp_path / "run" / "export").rename(tmp_path / "moved")
@@ -385,7 +388,7 @@ def test_an_export_with_other_weights_than_a_pockets_is_refused_by_name(tmp_path
     from training.ml.bases.pocket import load
 
     recipe = quick_recipe(format="a", memo="none", retrieval="none")
-    stage1.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    train_stage("stage1", recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
     path = tmp_path / "run" / "export" / "model.safetensors"
     weights = load_file(path)
     for harm in ({"clauses": weights["clauses"][:, :4].contiguous()}, {"margin": None}):
@@ -396,7 +399,7 @@ def test_an_export_with_other_weights_than_a_pockets_is_refused_by_name(tmp_path
 
 def test_untouched_words_of_the_encoder_come_out_of_a_whole_run_as_they_went_in(tmp_path: Path) -> None:
     recipe = quick_recipe(format="a", memo="none", retrieval="r+R", stage2=SHORT)
-    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    train_stage("stage2", recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
     theirs = load_file(Path(small_encoder()) / "model.safetensors")
     ours = load_file(tmp_path / "run" / "export" / "model.safetensors")
     for name, same in (
@@ -420,8 +423,12 @@ ANY_SCRIPT = [
 def test_names_in_any_script_are_answered_with(tmp_path: Path, fmt: str) -> None:
     rows = [sample(n, answer=[name], branch="rrb") for n, name in enumerate(ANY_SCRIPT)]
     folder = write_snapshot(tmp_path / "snapshot", rows, history=[ANY_SCRIPT], rules=[])
-    stage2.main(
-        quick_recipe(format=fmt, memo="none", retrieval="r", stage2=SHORT), folder, tmp_path / "run", silent
+    train_stage(
+        "stage2",
+        quick_recipe(format=fmt, memo="none", retrieval="r", stage2=SHORT),
+        folder,
+        tmp_path / "run",
+        silent,
     )
     engine, ledger = (
         open_engine(tmp_path / "run" / "export", threads=1),
@@ -450,7 +457,7 @@ def test_replay_goes_beside_the_samples(tmp_path: Path, monkeypatch: pytest.Monk
     recipe = quick_recipe(format="a", memo="none", retrieval="r", stage2=stage)
     for replay, beside in ((0.0, 0), (0.5, 2)):
         seen.clear()
-        stage2.main(replace(recipe, replay=replay), folder, tmp_path / str(replay), silent)
+        train_stage("stage2", replace(recipe, replay=replay), folder, tmp_path / str(replay), silent)
         assert sorted(len(batch) for batch in seen) == sorted([4 + beside, 4 + beside, 2 + beside] * 3)
         assert sum(not one.counts for batch in seen for one in batch) == 9 * beside
 

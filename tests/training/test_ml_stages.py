@@ -24,7 +24,7 @@ from training.core import stages  # noqa: E402
 from training.core.recipe import POCKET, Recipe, Stage  # noqa: E402
 from training.core.records import load_snapshot  # noqa: E402
 from training.ml import __main__ as command  # noqa: E402
-from training.ml import stage1, stage2  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SHORT = Stage(lr=3e-3, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)
@@ -46,10 +46,7 @@ def train(recipe: Recipe, snapshot: Path, folder: Path) -> list[dict[str, Any]]:
     found, init = [], None
     for step in stages.steps(recipe, "snapshot", "catalog"):
         run = folder / step.stage
-        if step.stage == "stage1":
-            stage1.main(recipe, snapshot, run, silent)
-        else:
-            {"plain": stage2.plain, "stage2": stage2.main}[step.stage](recipe, snapshot, run, silent, init)
+        train_stage(step.stage, recipe, snapshot, run, silent, init)
         init = run / "export"
         found.append(json.loads((init / "trace.json").read_text()))
     return found
@@ -93,7 +90,7 @@ def test_each_stage_of_a_cell_says_what_it_is(
 def test_the_plain_pass_of_two_cells_is_one_model_byte_for_byte(tmp_path: Path, named: Recipe) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot")
     for name, retrieval in (("one", "n"), ("two", "n>r")):
-        stage2.plain(named.with_cell(retrieval=retrieval), snapshot, tmp_path / name, silent)
+        train_stage("plain", named.with_cell(retrieval=retrieval), snapshot, tmp_path / name, silent)
     one = tmp_path / "one" / "export"
     files = [str(path.relative_to(one)) for path in one.rglob("*") if path.is_file()]
     files.remove("manifest.json")
@@ -112,8 +109,12 @@ def test_the_plain_pass_of_two_cells_is_one_model_byte_for_byte(tmp_path: Path, 
 def test_stage1_does_not_depend_on_what_stage2_will_do(tmp_path: Path) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot")
     for retrieval in ("n", "r+R"):
-        stage1.main(
-            QUICK.with_cell(format="a", memo="m", retrieval=retrieval), snapshot, tmp_path / retrieval, silent
+        train_stage(
+            "stage1",
+            QUICK.with_cell(format="a", memo="m", retrieval=retrieval),
+            snapshot,
+            tmp_path / retrieval,
+            silent,
         )
     hashes = {
         json.loads((tmp_path / r / "export" / "trace.json").read_text())["recipe_hash"] for r in ("n", "r+R")
@@ -125,37 +126,36 @@ def test_stage1_does_not_depend_on_what_stage2_will_do(tmp_path: Path) -> None:
 def test_a_pass_goes_on_from_the_pass_before_it_and_from_no_other(tmp_path: Path, named: Recipe) -> None:
     snapshot, cell = write_snapshot(tmp_path / "snapshot"), named
     with pytest.raises(TraceError, match="needs the model of its plain pass"):
-        stage2.main(cell.with_cell(retrieval="n>r"), snapshot, tmp_path / "x", silent)
+        train_stage("stage2", cell.with_cell(retrieval="n>r"), snapshot, tmp_path / "x", silent)
     with pytest.raises(TraceError, match="memo 'mr' needs a Stage-1 model"):
-        stage2.plain(cell.with_cell(retrieval="n", memo="mr"), snapshot, tmp_path / "x", silent)
-    stage2.plain(cell.with_cell(retrieval="n"), snapshot, tmp_path / "plain", silent)
+        train_stage("plain", cell.with_cell(retrieval="n", memo="mr"), snapshot, tmp_path / "x", silent)
+    train_stage("plain", cell.with_cell(retrieval="n"), snapshot, tmp_path / "plain", silent)
     before = tmp_path / "plain" / "export"
     for wrong in ({"retrieval": "r"}, {"retrieval": "n>r", "memo": "m"}, {"retrieval": "n>r", "format": "b"}):
         with pytest.raises(TraceError, match="this stage goes on from") as caught:
-            stage2.main(cell.with_cell(**wrong), snapshot, tmp_path / "x", silent, before)
+            train_stage("stage2", cell.with_cell(**wrong), snapshot, tmp_path / "x", silent, before)
         assert caught.value.code == "wrong_init"
     with pytest.raises(TraceError, match="has no plain pass"):
-        stage2.plain(cell.with_cell(retrieval="r"), snapshot, tmp_path / "x", silent)
+        train_stage("plain", cell.with_cell(retrieval="r"), snapshot, tmp_path / "x", silent)
 
 
 @pytest.mark.parametrize("base", [POCKET, "llama"])
 def test_the_command_trains_the_pass_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: Recipe, base: str
 ) -> None:
-    snapshot, cache = write_snapshot(tmp_path / "snapshot"), tmp_path / "cache"
+    snapshot = write_snapshot(tmp_path / "snapshot")
     recipe, passes = named.with_cell(retrieval="n>r"), ("plain", "stage2")
     if base == POCKET:
         recipe, passes = QUICK.with_cell(memo="m", retrieval="r"), ("stage1", "stage2")
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
     for stage, init in zip(passes, (None, tmp_path / passes[0] / "export"), strict=True):
         arguments = [stage, "--snapshot", snapshot, "--run", tmp_path / stage]
-        arguments += ["--recipe", tmp_path / "recipe.yaml", "--cache", cache]
+        arguments += ["--recipe", tmp_path / "recipe.yaml"]
         arguments += ["--init", init] if init else []
         monkeypatch.setattr("sys.argv", ["training.ml", *map(str, arguments)])
         assert command.main() == 0
     specs = [json.loads((tmp_path / stage / "export" / "trace.json").read_text()) for stage in passes]
     assert [spec["retrieval"] for spec in specs] == (["none", "r"] if base == POCKET else ["n", "n>r"])
-    assert len(list(cache.glob("*.npy"))) == (base == POCKET)
 
 
 @pytest.mark.parametrize("fmt", ["a", "c"])
@@ -166,8 +166,8 @@ def test_a_stage1_model_grows_when_tools_came_and_keeps_its_ids(
     after = write_snapshot(tmp_path / "after", [s for s in _samples() if NAMES[0] not in s["answer"]], GREW)
     still = Stage(lr=1e-9, batch_size=4, epochs=1)
     recipe = named.with_cell(format=fmt, memo="m", retrieval="n", plain=still)
-    stage1.main(recipe, before, tmp_path / "one", silent)
-    stage2.plain(recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
+    train_stage("stage1", recipe, before, tmp_path / "one", silent)
+    train_stage("plain", recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
     (old, old_spec), (new, new_spec) = (exported_chat(tmp_path / run / "export") for run in ("one", "two"))
     ids = {tool["name"]: tool["ids"] for tool in new_spec["tools"]}
     for tool in old_spec[
@@ -201,8 +201,8 @@ def test_a_pocket_model_goes_on_where_the_ledger_grew_by_tools_and_clauses(fmt: 
     after = write_snapshot(tmp_path / "after", _samples(), GREW[:3], rules=[RULE, more])
     still = Stage(lr=1e-9, batch_size=4, epochs=1)
     recipe = replace(QUICK, format=fmt, memo="m", retrieval="r+R", stage2=still)
-    stage1.main(recipe, before, tmp_path / "one", silent)
-    stage2.main(recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
+    train_stage("stage1", recipe, before, tmp_path / "one", silent)
+    train_stage("stage2", recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
     one, two = (load_file(tmp_path / run / "export" / "model.safetensors") for run in ("one", "two"))
     snapshot, old = load_snapshot(after), load_snapshot(before)
     assert [len(one["tokens"]), len(two["tokens"])] == [len(s.family_strings(fmt)) for s in (old, snapshot)]
@@ -223,8 +223,8 @@ def test_a_model_whose_table_is_full_gets_more_rows(tmp_path: Path, named: Recip
     before = write_snapshot(tmp_path / "before")
     after = write_snapshot(tmp_path / "after", history=[["Old/Gone", *NAMES], NAMES, many])
     recipe = named.with_cell(format="c", memo="m", retrieval="n")
-    stage1.main(recipe, before, tmp_path / "one", silent)
-    stage2.plain(recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
+    train_stage("stage1", recipe, before, tmp_path / "one", silent)
+    train_stage("plain", recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
     chat, spec = exported_chat(tmp_path / "two" / "export")
     assert len(spec["tools"]) == len(many)
     config = json.loads((tmp_path / "two" / "export" / "config.json").read_text())
@@ -241,9 +241,9 @@ def test_a_model_of_another_ledger_is_refused_with_what_to_do(
     before = write_snapshot(tmp_path / "before", history=[one])
     after = write_snapshot(tmp_path / "after", history=[other])
     recipe = (QUICK if base == POCKET else named).with_cell(format="a", memo="m", retrieval="r")
-    stage1.main(recipe, before, tmp_path / "one", silent)
+    train_stage("stage1", recipe, before, tmp_path / "one", silent)
     with pytest.raises(TraceError, match="another catalog's ledger") as caught:
-        stage2.main(recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
+        train_stage("stage2", recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
     assert (caught.value.code, caught.value.hint) == ("stale_init", "Run Stage 1 again on this snapshot.")
 
 
@@ -255,8 +255,8 @@ def test_a_base_without_thinking_trains_with_the_control_tokens_it_was_given(
     before = write_snapshot(tmp_path / "before")
     after = write_snapshot(tmp_path / "after", history=GREW[:3])
     recipe = QUICK.with_cell(format="c", memo="mr", retrieval="r", base=str(base), embeddings=embeddings)
-    stage1.main(recipe, before, tmp_path / "one", silent)
-    stage2.main(recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
+    train_stage("stage1", recipe, before, tmp_path / "one", silent)
+    train_stage("stage2", recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")
     chat, spec = exported_chat(tmp_path / "two" / "export")
     added = ["<think>", "</think>", "<|user|>", "<|assistant|>"]
     assert list(chat.markers.added) == spec["markers"]["added"] == added

@@ -19,7 +19,7 @@ from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
 from training.core.recipe import Recipe, Stage  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
-from training.ml import stage2  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,9 @@ def rows(run: Path) -> list[dict[str, float]]:
 @pytest.mark.parametrize("stopped", [False, True])
 def test_two_processes_train_what_one_trains(tmp_path: Path, stopped: bool) -> None:
     alone = tmp_path / "alone"
-    stage2.main(small_one(), write_snapshot(tmp_path / "snapshot"), alone, lambda done, total, note: None)
+    train_stage(
+        "stage2", small_one(), write_snapshot(tmp_path / "snapshot"), alone, lambda done, total, note: None
+    )
     if stopped:
         together = train_together(tmp_path, "together", stopped=True)
         assert [path.name for path in RunDir(together).by_age()] == [

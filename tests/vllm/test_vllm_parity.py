@@ -23,7 +23,7 @@ from evaluation.ml.writing import Writing  # noqa: E402
 from tests.training.small_bases import write_base  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
-from training.ml import stage2  # noqa: E402
+from training.ml.stages import train_stage  # noqa: E402
 
 SERVER = os.environ.get("TRACE_VLLM", "")  # the `vllm` program of its own environment
 START_SECONDS = 600  # half a minute on an idle machine
@@ -66,7 +66,7 @@ def train(tmp_path: Path, shape: str, embeddings: str, fmt: str = "c") -> Path:
     own = {"global_head_dim": 64} if shape == "gemma4" else {}
     recipe = recipe.with_cell(base=str(write_base(tmp_path / "base", shape, **SIZES, **own)))
     snapshot = write_snapshot(tmp_path / "snapshot")
-    stage2.main(recipe, snapshot, tmp_path / "run", lambda done, total, note: None)
+    train_stage("stage2", recipe, snapshot, tmp_path / "run", lambda done, total, note: None)
     return tmp_path / "run" / "export"
 
 

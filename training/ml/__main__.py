@@ -34,7 +34,6 @@ def main() -> int:
     parser.add_argument(
         "--init", type=Path, help="the export of the stage before: Stage 1, or the plain pass"
     )
-    parser.add_argument("--cache", type=Path, help="where read descriptions are kept from run to run")
     parser.set_defaults(run=run_stage)
     # compiled kernels are kept per batch shape; the default of 1024 grows to gigabytes
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -57,22 +56,14 @@ def _train(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
     with loading_modules():
         from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-        from training.ml import stage1, stage2
         from training.ml.loop import HelperDone, Stopped
+        from training.ml.stages import train_stage
 
     disable_progress_bar()  # its lines would stand in the log that people read; so would its report of what was
     set_verbosity_error()  # loaded, which is checked where it happens
-    learns = {"stage1": recipe.memo, "base": "none"}.get(arguments.stage, recipe.retrieval)
-    if not FIRST and learns == "none":
-        return  # nothing to help with: the first process exports alone
     place = (arguments.snapshot, arguments.folder, report)
     try:
-        if arguments.stage in ("plain", "stage2"):
-            train = stage2.plain if arguments.stage == "plain" else stage2.main
-            train(recipe, *place, arguments.init, arguments.cache)
-        else:
-            cell = {"memo": "none", "retrieval": "none"} if arguments.stage == "base" else {}
-            stage1.main(recipe.with_cell(**cell), *place, arguments.cache)
+        train_stage(arguments.stage, recipe, *place, arguments.init)
     except Stopped as stop:
         if not FIRST:  # a failing helper would have its launcher end the first process while that still saves
             return

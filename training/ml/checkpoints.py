@@ -105,8 +105,6 @@ def save(trainer: Trainer) -> bool:
         trainer.run.log(
             f"{trainer.name}: {error.message} Training goes on; a kill would go back to {older.name}."
         )
-        event = {"event": "checkpoint_failed", "stage": trainer.name, "at_step": trainer.state.step}
-        trainer.run.add_metrics({**event, "intact": older.name, **error.extra})
         return False
 
 

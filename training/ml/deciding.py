@@ -18,12 +18,12 @@ from catalog.core.tokens import telling_units
 from catalog.core.tool import embedding_text
 from rules.core.text_clauses import LEADING
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
+from trace_site.lib.files import content_hash, read_json
 from training.core.decisions import Decision, memorized, reread, retrieved
 from training.core.recipe import Recipe, Stage
 from training.core.records import Snapshot
 from training.core.stages import encoder_digest
-from training.ml.bases.encoders import embed, kept, load_encoder
+from training.ml.bases.encoders import Progress, embed, load_encoder
 from training.ml.bases.named import base_licence, device
 from training.ml.bases.pocket import LONGEST_LIST, NEVER, Board, Logits, Pocket, Reader, load, together
 from training.ml.trainee import Batch, Example, Trainee
@@ -166,12 +166,7 @@ def tools_loss(found: Logits, examples: Sequence[Choice]) -> Tensor:
 
 # The untrained model, and one that goes on from an export: rows of what is new begin as what the encoder makes of it.
 
-METHODS = {
-    "description": "description: the encoder's embeddings of names and descriptions, and of the words of clauses",
-    "opaque": "opaque: random directions, which carry no words",
-}
 OF_TOOLS = 0.3  # of the tools that a clause leads to, in its row beside its own words; development requests
-Progress = Callable[[int, int, str], None]
 
 
 def spec_of(snapshot: Snapshot, recipe: Recipe) -> dict[str, Any]:
@@ -215,65 +210,50 @@ def tool_facts(snapshot: Snapshot, ids_of: Callable[[str], list[int]]) -> list[d
     ]
 
 
-def fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> PocketTrainee:
-    """The encoder as it is and every row untrained."""
+def untrained(recipe: Recipe, tokens: int, clauses: int) -> tuple[Pocket, Reader]:
+    """The encoder as it is, and rows of nothing yet."""
     encoder, words = load_encoder(recipe)
     longest = min(recipe.max_prompt_tokens, int(encoder.config.max_position_embeddings))
-    model = Pocket(encoder, len(snapshot.family_strings(recipe.format)), len(snapshot.clause_strings()))
-    trainee = _trainee(recipe, snapshot, model.eval(), Reader(words, longest))
-    trainee.licence = base_licence(str(encoder.name_or_path))
-    _set_rows(trainee, recipe, snapshot, 0, cache, report)
+    return Pocket(encoder, tokens, clauses).eval(), Reader(words, longest)
+
+
+def build_pocket(recipe: Recipe, snapshot: Snapshot, init: Path | None, report: Progress) -> PocketTrainee:
+    """Untrained, or the export `init` to go on from. Raises TraceError `wrong_init` where that was made around another
+    encoder, `stale_init` where its tokens are not the ledger's."""
+    tokens, clauses = snapshot.family_strings(recipe.format), snapshot.clause_strings()
+    if init is None:
+        model, reader = untrained(recipe, len(tokens), len(clauses))
+        first = 0
+        known: dict[str, Any] = {"licence": base_licence(str(model.encoder.name_or_path))}
+    else:
+        spec = read_json(init / "trace.json")
+        if spec.get("encoder") != encoder_digest(recipe.pocket.encoder):
+            raise _refused("it was made around another encoder.", "wrong_init", init, "with this recipe")
+        model, reader = load(init, min(recipe.max_prompt_tokens, spec["max_prompt_tokens"]))
+        first = len(model.tokens)
+        if spec["tokens"] != content_hash(tokens[:first]):
+            problem = "the tool tokens of this model come from another catalog's ledger."
+            raise _refused(problem, "stale_init", init, "on this snapshot")
+        model.tokens, model.clauses = grown(model.tokens, len(tokens)), grown(model.clauses, len(clauses))
+        known = {"licence": spec["licence"], "stages": list(spec["stages"]), "grown": len(tokens) - first}
+    own = spec_of(snapshot, recipe)
+    board = Board.of({**own, "clauses": leading(own["clauses"])})
+    trainee = PocketTrainee(model=model, reader=reader, board=board, spec=own, **known)
+    _set_rows(trainee, recipe, snapshot, first, report)
     return trainee
 
 
-def continued_pocket(
-    recipe: Recipe, snapshot: Snapshot, init: Path, spec: Mapping[str, Any], report: Progress
-) -> PocketTrainee:
-    """Raises TraceError `wrong_init` where it was made around another encoder."""
-    if spec.get("encoder") != encoder_digest(recipe.pocket.encoder):
-        raise TraceError(
-            "it was made around another encoder.",
-            code="wrong_init",
-            where=str(init),
-            hint="Run Stage 1 again with this recipe.",
-        )
-    model, reader = load(init, min(recipe.max_prompt_tokens, spec["max_prompt_tokens"]))
-    known, tokens = len(model.tokens), snapshot.family_strings(recipe.format)
-    if spec["tokens"] != content_hash(tokens[:known]):
-        problem = "the tool tokens of this model come from another catalog's ledger."
-        raise TraceError(
-            problem, code="stale_init", where=str(init), hint="Run Stage 1 again on this snapshot."
-        )
-    model.tokens = grown(model.tokens, len(tokens))
-    model.clauses = grown(model.clauses, len(snapshot.clause_strings()))
-    trainee = _trainee(recipe, snapshot, model, reader)
-    trainee.source, trainee.licence = str(init), spec["licence"]
-    trainee.stages, trainee.grown = list(spec["stages"]), len(tokens) - known
-    # no cache: this encoder has been trained, what is kept is of the untrained one
-    _set_rows(trainee, recipe, snapshot, known, None, report)
-    return trainee
+def _refused(problem: str, code: str, init: Path, how: str) -> TraceError:
+    return TraceError(problem, code=code, where=str(init), hint=f"Run Stage 1 again {how}.")
 
 
 def grown(rows: nn.Parameter, count: int) -> nn.Parameter:
     return nn.Parameter(torch.cat([rows, rows.new_zeros(max(0, count - len(rows)), rows.shape[1])]))
 
 
-def _trainee(recipe: Recipe, snapshot: Snapshot, model: Pocket, reader: Reader) -> PocketTrainee:
-    spec = spec_of(snapshot, recipe)
-    board = Board.of({**spec, "clauses": leading(spec["clauses"])})
-    return PocketTrainee(
-        model=model, token_init=METHODS[recipe.token_init], reader=reader, board=board, spec=spec
-    )
-
-
 @torch.no_grad()
 def _set_rows(
-    trainee: PocketTrainee,
-    recipe: Recipe,
-    snapshot: Snapshot,
-    first: int,
-    cache: Path | None,
-    report: Progress,
+    trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot, first: int, report: Progress
 ) -> None:
     """Of tool tokens from `first` on, and of all clauses, which Stage 1 teaches nothing. A token of several tools
     begins as the mean of theirs."""
@@ -283,14 +263,15 @@ def _set_rows(
         for rows in (model.tokens[first:], model.clauses):
             rows.copy_(functional.normalize(torch.randn(rows.shape, generator=chance), dim=1))
         return
-    texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
-    made = kept(cache, recipe, texts, lambda own: embed(model, trainee.reader, recipe, own, report))
-    sums = torch.zeros(len(model.tokens), made.shape[1])
-    for tool, row in zip(spec["tools"], made, strict=True):
-        sums[tool["ids"]] += row
-    usual = functional.normalize(made.mean(dim=0), dim=0)
-    sums[sums.norm(dim=1) == 0] = usual  # of tools that are gone
-    model.tokens[first:] = functional.normalize(sums, dim=1)[first:].to(model.tokens)
+    if first < len(model.tokens):
+        texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
+        made = embed(model, trainee.reader, recipe, texts, report)
+        sums = torch.zeros(len(model.tokens), made.shape[1])
+        for tool, row in zip(spec["tools"], made, strict=True):
+            sums[tool["ids"]] += row
+        usual = functional.normalize(made.mean(dim=0), dim=0)
+        sums[sums.norm(dim=1) == 0] = usual  # of tools that are gone
+        model.tokens[first:] = functional.normalize(sums, dim=1)[first:].to(model.tokens)
     if own := leading(spec["clauses"]):
         rows = clause_rows(model, trainee.reader, recipe, own, spec["tools"], trainee.board)
         model.clauses[[one["row"] for one in own]] = rows

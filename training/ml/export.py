@@ -11,15 +11,15 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from math import log
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoTokenizer, GenerationConfig
 
 from catalog.core.tokens import NameIndex, tool_units
 from trace_site.lib.errors import TraceError
@@ -30,11 +30,10 @@ from training.core.recipe import POCKET, Recipe, flat
 from training.core.records import Snapshot, text_parts
 from training.core.rundir import RunDir, publish_dir
 from training.core.stages import encoder_digest
+from training.ml.bases import pocket
 from training.ml.bases.chat import Chat
-from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_machine, token_tables, unloaded
+from training.ml.bases.named import autocast, device, is_tied, load_whole, on_this_machine
 from training.ml.bases.pocket import Board, Pocket, together
-from training.ml.bases.pocket import load as load_pocket
-from training.ml.bases.pocket import save as save_pocket
 from training.ml.deciding import PocketTrainee, spec_of, tool_facts
 from training.ml.language import LanguageTrainee
 from training.ml.rows import merge_rows
@@ -44,14 +43,15 @@ DRAFTS = "drafts.json"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks: dict[str, Any]) -> str:
+def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], model: nn.Module) -> str:
     """What is known of a model, as Markdown of headings, paragraphs and two-column tables, which is what the page of a
     model can draw; a fact that cannot be told says so."""
     parts = [
         "# TRACE tool retrieval model",
-        "Answers a request with a JSON list of tool tokens. Read it together with trace.json.",
+        "Answers a request with a JSON list of tool tokens. Read it together with trace.json. What stands here was read"
+        " back after it was written, and is the model that was trained.",
     ]
-    for title, facts in card_facts(recipe, snapshot, spec, checks).items():
+    for title, facts in card_facts(recipe, snapshot, spec, model).items():
         rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in facts.items()]
         table = "\n".join(["| fact | value |", "|---|---|", *rows])
         parts += [f"## {title}", table if rows else "Nothing."]
@@ -82,7 +82,7 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
 
 
 def card_facts(
-    recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks: dict[str, Any]
+    recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], model: nn.Module
 ) -> dict[str, dict[str, Any]]:
     """{title of a table: {fact: value}}"""
     samples, code, machine = snapshot.samples, code_revision(ROOT), hardware_facts(recipe.threads)
@@ -98,9 +98,8 @@ def card_facts(
             "Base": recipe.base,
             "Licence of the base": spec["licence"],
             "Cell (format, memo, retrieval)": f"{spec['format']}, {spec['memo']}, {spec['retrieval']}",
-            "Architecture": checks["architecture"],
-            "Parameters": checks["parameters"],
-            "First values of the token rows": spec["token_init"],
+            "Architecture": type(model).__name__,
+            "Parameters": sum({value.data_ptr(): value.numel() for value in model.parameters()}.values()),
             "Seed": str(recipe.seed),
         },
         "Data": {
@@ -122,20 +121,6 @@ def card_facts(
             "Code": f"{code['version'] or 'unknown version'}, commit {code['commit'] or 'unknown'}",
             "Libraries": ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "peft")),
         },
-        "Check of the written files": {
-            "Prompts compared": checks["prompts"],
-            **(
-                {"Largest logit difference, adapters to merged": f"{checks['merge_difference']:.2g}"}
-                if "merge_difference" in checks
-                else {}
-            ),
-            "Largest logit difference, written to read back": f"{checks['max_logit_difference']:.2g}",
-            "Largest logit": f"{checks['largest_logit']:.3g}",
-            **(
-                {"Input and output table tied": "yes" if checks["tied"] else "no"} if "tied" in checks else {}
-            ),
-            "Rows": ", ".join(f"{name} {count:,}" for name, count in checks["rows"].items()),
-        },
     }
 
 
@@ -151,66 +136,53 @@ PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 
 def export(
     trainee: Trainee[Any], recipe: Recipe, snapshot: Snapshot, run: RunDir, facts: dict[str, Any]
-) -> dict[str, Any]:
+) -> None:
     """Write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
-    files: _PocketFiles | _LanguageFiles
+    spec, model = trace_spec(trainee, recipe, snapshot, facts), trainee.model
     if isinstance(trainee, PocketTrainee):
-        files = _PocketFiles(trainee, recipe, snapshot)
+        spec |= pocket_spec(trainee, recipe, snapshot)
+        save = partial(save_pocket, trainee, snapshot)
     else:
         assert isinstance(trainee, LanguageTrainee)
-        files = _LanguageFiles(trainee, recipe, snapshot)
-    spec = trace_spec(trainee, recipe, snapshot, facts) | files.spec()
-    checks: dict[str, Any] = {}
+        asked = prompts(trainee.chat, snapshot, recipe.format)
+        model = merged_as_trained(trainee, asked)
+        spec |= language_spec(trainee, recipe, snapshot)
+        save = partial(save_language, model, trainee, recipe, snapshot, asked)
 
     def write(folder: Path) -> None:
-        checks.update(files.write(folder))
+        save(folder)
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
-        card = model_card(recipe, snapshot, spec, checks)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        (folder / "README.md").write_text(model_card(recipe, snapshot, spec, model), encoding="utf-8")
 
-    publish_dir(run.root / f".export-{os.getpid()}", run.export, write, {"schema": 1, "round_trip": checks})
-    return checks
+    publish_dir(run.root / f".export-{os.getpid()}", run.export, write, {"schema": 1})
 
 
-class _PocketFiles:
+def pocket_spec(trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot) -> dict[str, Any]:
+    settings = recipe.pocket
+    return {
+        "encoder": encoder_digest(settings.encoder),
+        "tokens": content_hash(snapshot.family_strings(recipe.format)),
+        "max_prompt_tokens": trainee.reader.longest,
+        # a bar over all tools together: the more there are, the more of them lie near by chance
+        "calibration": {
+            "bar": settings.bar - log(len(trainee.spec["tools"])),
+            "untrained": settings.untrained,
+        },
+        **trainee.spec,
+    }
+
+
+def save_pocket(trainee: PocketTrainee, snapshot: Snapshot, folder: Path) -> None:
     """Encoder, rows and the encoder's tokenizer."""
-
-    def __init__(self, trainee: PocketTrainee, recipe: Recipe, snapshot: Snapshot) -> None:
-        self.trainee, self.snapshot, self.recipe = trainee, snapshot, recipe
-
-    def spec(self) -> dict[str, Any]:
-        trainee, settings = self.trainee, self.recipe.pocket
-        return {
-            "encoder": encoder_digest(settings.encoder),
-            "tokens": content_hash(self.snapshot.family_strings(self.recipe.format)),
-            "reasoning": True,
-            "max_prompt_tokens": trainee.reader.longest,
-            # a bar over all tools together: the more there are, the more of them lie near by chance
-            "calibration": {
-                "bar": settings.bar - log(len(trainee.spec["tools"])),
-                "untrained": settings.untrained,
-            },
-            **trainee.spec,
-        }
-
-    def write(self, folder: Path) -> dict[str, Any]:
-        model, reader, board = self.trainee.model, self.trainee.reader, self.trainee.board
-        save_pocket(model, reader, folder)
-        again, words = load_pocket(folder, reader.longest)
-        texts = [tool["description"] for tool in self.snapshot.tools[:PROMPTS]]
-        asked = [reader.ids(text) for text in texts]
-        if asked != [words.ids(text) for text in texts]:
-            raise _refusal("its encoder's words changed")
-        before, after = (choices(one.cpu().eval(), asked, reader.pad_id, board) for one in (model, again))
-        difference, largest = compared(before, after, RELOAD[torch.float32], "on the way to disk")
-        return {
-            "architecture": type(model).__name__,
-            "parameters": sum(value.numel() for value in again.parameters()),
-            "prompts": len(asked),
-            "max_logit_difference": difference,
-            "largest_logit": largest,
-            "rows": {"tools": len(again.tokens), "clauses": len(again.clauses)},
-        }
+    model, reader, board = trainee.model, trainee.reader, trainee.board
+    pocket.save(model, reader, folder)
+    again, words = pocket.load(folder, reader.longest)
+    texts = [tool["description"] for tool in snapshot.tools[:PROMPTS]]
+    asked = [reader.ids(text) for text in texts]
+    if asked != [words.ids(text) for text in texts]:
+        raise _refusal("its encoder's words changed")
+    before, after = (choices(one.cpu().eval(), asked, reader.pad_id, board) for one in (model, again))
+    require_close(before, after, RELOAD[torch.float32], "on the way to disk")
 
 
 @torch.no_grad()
@@ -220,55 +192,54 @@ def choices(model: Pocket, asked: Sequence[Sequence[int]], pad: int, board: Boar
     return list(torch.cat(found, dim=1))
 
 
-class _LanguageFiles:
-    """A causal language model with its adapters merged, and its tokenizer."""
+def merged_as_trained(trainee: LanguageTrainee, asked: Sequence[Sequence[int]]) -> Any:
+    """The model with its adapters merged, which is done and compared without the rounding of bf16."""
+    dtype: torch.dtype = getattr(trainee.model.config, "dtype", None) or torch.float32
+    cast(trainee.model.eval(), torch.float32)
+    trained = last_logits(trainee.model, asked)
+    model = merged(trainee)
+    require_close(trained, last_logits(model, asked), MERGE, "with its adapters merged")
+    cast(model, dtype)
+    return model
 
-    def __init__(self, trainee: LanguageTrainee, recipe: Recipe, snapshot: Snapshot) -> None:
-        dtype: torch.dtype = getattr(trainee.model.config, "dtype", None) or torch.float32
-        # adapters are merged and compared without the rounding of bf16
-        cast(trainee.model.eval(), torch.float32)
-        self.trainee, self.snapshot, self.recipe = trainee, snapshot, recipe
-        self.asked = prompts(trainee.chat, snapshot, recipe.format)
-        trained = last_logits(trainee.model, self.asked)
-        self.model = merged(trainee)
-        moved, largest = compared(
-            trained, last_logits(self.model, self.asked), MERGE, "with its adapters merged"
-        )
-        self.checks = {"prompts": len(self.asked), "merge_difference": moved, "largest_logit": largest}
-        cast(self.model, dtype)
 
-    def spec(self) -> dict[str, Any]:
-        """With what it has learned of rules, clause by clause: of those that samples were about."""
-        chat, fmt, own = self.trainee.chat, self.recipe.format, self.snapshot
-        tools = tool_facts(own, lambda name: chat.unit_ids(tool_units(name, fmt)))
-        taught = {(one["domain"], one["rule"]) for one in own.samples if one["branch"] == "rule"}
-        return {
-            "reasoning": self.recipe.reasoning,
-            "thinking": {"open": chat.markers.open, "close": chat.markers.close},
-            "markers": asdict(chat.markers),
-            "max_prompt_tokens": chat.max_prompt_tokens,
-            "tools": [
-                fact | {"description": tool["description"]}
-                for fact, tool in zip(tools, own.tools, strict=True)
-            ],
-            "clauses": [
-                one for one in spec_of(own, self.recipe)["clauses"] if (one["domain"], one["rule"]) in taught
-            ],
-        }
+def language_spec(trainee: LanguageTrainee, recipe: Recipe, snapshot: Snapshot) -> dict[str, Any]:
+    """With what it has learned of rules, clause by clause: of those that samples were about."""
+    chat = trainee.chat
+    tools = tool_facts(snapshot, lambda name: chat.unit_ids(tool_units(name, recipe.format)))
+    taught = {(one["domain"], one["rule"]) for one in snapshot.samples if one["branch"] == "rule"}
+    clauses = spec_of(snapshot, recipe)["clauses"]
+    return {
+        "reasoning": recipe.reasoning,
+        "markers": asdict(chat.markers),
+        "max_prompt_tokens": chat.max_prompt_tokens,
+        "tools": [
+            fact | {"description": tool["description"]}
+            for fact, tool in zip(tools, snapshot.tools, strict=True)
+        ],
+        "clauses": [one for one in clauses if (one["domain"], one["rule"]) in taught],
+    }
 
-    def write(self, folder: Path) -> dict[str, Any]:
-        chat, source = self.trainee.chat, self.trainee.source
-        self.model.save_pretrained(folder)
-        chat.tokenizer.save_pretrained(folder)
-        for name in PROCESSOR:
-            if found := on_this_machine(source, name):
-                shutil.copyfile(found, folder / name)
-        forget_code(folder)
-        strings = self.snapshot.family_strings(self.recipe.format)
-        read = read_back(self.model, chat, folder, strings, self.asked)
-        drafts = draft_texts(chat, self.snapshot, self.recipe.format) if self.recipe.reasoning else []
-        (folder / DRAFTS).write_text(json.dumps({"texts": drafts}) + "\n", encoding="utf-8")
-        return self.checks | read
+
+def save_language(
+    model: Any,
+    trainee: LanguageTrainee,
+    recipe: Recipe,
+    snapshot: Snapshot,
+    asked: Sequence[Sequence[int]],
+    folder: Path,
+) -> None:
+    """A causal language model, its tokenizer, and what its traces are likely to repeat."""
+    chat = trainee.chat
+    model.save_pretrained(folder)
+    chat.tokenizer.save_pretrained(folder)
+    for name in PROCESSOR:
+        if found := on_this_machine(trainee.source, name):
+            shutil.copyfile(found, folder / name)
+    forget_code(folder)
+    read_back(model, chat, folder, snapshot.family_strings(recipe.format), asked)
+    drafts = draft_texts(chat, snapshot, recipe.format) if recipe.reasoning else []
+    (folder / DRAFTS).write_text(json.dumps({"texts": drafts}) + "\n", encoding="utf-8")
 
 
 def cast(model: nn.Module, dtype: torch.dtype) -> None:
@@ -322,7 +293,6 @@ def trace_spec(
         "snapshot_hash": snapshot.hash,
         "catalog_hash": snapshot.catalog_hash,
         "recipe_hash": recipe.hash(),
-        "token_init": trainee.token_init,
         "seed": recipe.seed,
         "stages": [*trainee.stages, *([stage] if facts.get("training") else [])],
     }
@@ -366,74 +336,50 @@ def last_logits(model: Any, asked: Sequence[Sequence[int]]) -> list[Tensor]:
     ]
 
 
-def compared(
-    before: Sequence[Tensor], after: Sequence[Tensor], share: float, when: str
-) -> tuple[float, float]:
-    """How far the logits moved, and the largest of them (or 1); no further than this share of it, or TraceError."""
-    difference = max(((a - b).abs().max().item() for a, b in zip(before, after, strict=True)), default=0.0)
+def require_close(before: Sequence[Tensor], after: Sequence[Tensor], share: float, when: str) -> None:
+    """No logit moves further than this share of the largest of them (or of 1)."""
+    moved = max(((a - b).abs().max().item() for a, b in zip(before, after, strict=True)), default=0.0)
     largest = max(1.0, *(logits.abs().max().item() for logits in before))
-    if not difference <= share * largest:  # NaN is refused too
-        raise _refusal(f"its logits moved by {difference:.2g} {when}")
-    return difference, round(largest, 3)
+    if not moved <= share * largest:  # NaN is refused too
+        raise _refusal(f"its logits moved by {moved:.2g} {when}")
 
 
 def read_back(
     model: Any, chat: Chat, folder: Path, strings: Sequence[str], asked: Sequence[Sequence[int]]
-) -> dict[str, Any]:
+) -> None:
     """Compare the merged model, in the number format it is written in, with what the folder holds."""
     dtype = next(model.parameters()).dtype
-    found: Any = AutoModelForCausalLM.from_pretrained(
-        str(folder), dtype=dtype, output_loading_info=True, **OURS
-    )
-    again, report = found
+    again, lost = load_whole(str(folder), dtype, local_files_only=True)
     again = again.to(model.device).eval()
-    _require_same_shape(model, again, report, folder)
+    _require_same_weights(model, again, lost)
     _require_tokens(chat, folder, strings, again)
     before, after = (last_logits(one, asked) for one in (model, again))
-    difference, _ = compared(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
-    return {
-        "architecture": type(again).__name__,
-        "parameters": sum({value.data_ptr(): value.numel() for value in again.parameters()}.values()),
-        "max_logit_difference": difference,
-        "tied": is_tied(again),
-        "rows": {name: module.weight.shape[0] for name, module in token_tables(again).items()},
-    }
+    require_close(before, after, RELOAD.get(dtype, 2e-2), "on the way to disk")
 
 
-def _require_same_shape(model: Any, again: Any, report: dict[str, Any], folder: Path) -> None:
-    """Every tensor comes from the file, ties are as they were, every table and its number in the config agree."""
-    if lost := unloaded(again, report):
+def _require_same_weights(model: Any, again: Any, lost: Sequence[str]) -> None:
+    """Every tensor comes from the file, number for number; ties are as they were, and the configuration says so."""
+    if lost:
         raise _refusal(f"{len(lost)} tensors are not in the file, such as {lost[0]}")
     said = bool(getattr(again.config.get_text_config(), "tie_word_embeddings", False))
-    if not is_tied(model) == is_tied(again) == said == (not _has_own_head(folder)):
+    if not is_tied(model) == is_tied(again) == said:
         raise _refusal(f"input and output table are tied: {is_tied(model)} before, {is_tied(again)} after")
-    rows = {name: module.weight.shape[0] for name, module in token_tables(model).items()}
-    if rows != {name: module.weight.shape[0] for name, module in token_tables(again).items()}:
-        raise _refusal("a table has another number of rows")
-    text = again.config.get_text_config()
-    counts = {text.vocab_size, again.get_output_embeddings().weight.shape[0], *rows.values()}
-    if any("per_layer" in name for name in rows):
-        counts.add(text.vocab_size_per_layer_input)
-    if len(counts) > 1:
-        raise _refusal(f"tables and configuration disagree on the rows: {sorted(counts)}")
-
-
-def _has_own_head(folder: Path) -> bool:
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, "pt") as file:
-            if any(name.endswith("lm_head.weight") for name in list(file.keys())):
-                return True
-    return False
+    read = dict(again.named_parameters())
+    other = [
+        name
+        for name, value in model.named_parameters()
+        if name not in read or not torch.equal(value.float(), read[name].float())
+    ]
+    if other:
+        raise _refusal(f"{len(other)} tensors are not as they were, such as {other[0]}")
 
 
 def _require_tokens(chat: Chat, folder: Path, strings: Sequence[str], again: Any) -> None:
     """Every tool token is one id, the same as in training, inside the tables, and visible when decoded."""
     tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
     ids = chat.unit_ids(list(strings))
-    if tokenizer.convert_tokens_to_ids(list(strings)) != ids:
-        raise _refusal("the ids of tool tokens changed")
     if tokenizer.encode("".join(strings), add_special_tokens=False) != ids:
-        raise _refusal("tool tokens are split when they are read")
+        raise _refusal("tool tokens are split, or have other ids, when they are read")
     if tokenizer.batch_decode([[number] for number in ids], skip_special_tokens=True) != list(strings):
         raise _refusal("tool tokens vanish when they are decoded")
     if max(ids) >= again.get_input_embeddings().weight.shape[0]:

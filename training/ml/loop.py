@@ -10,7 +10,7 @@ with the same weights, a kill before it stops by the clock again.
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from typing import Any
@@ -24,6 +24,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
+from training.ml.bases.encoders import Progress
 from training.ml.bases.named import device, without_adapters
 from training.ml.checkpoints import State, Trainer, resume, save, settle
 from training.ml.data import epoch_batches, replayed
@@ -82,8 +83,6 @@ def peak_memory_mb() -> float:
 
 
 METRICS_SECONDS = 1.0
-
-Progress = Callable[[int, int, str], None]
 
 
 class Stopped(Exception):

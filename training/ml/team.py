@@ -45,28 +45,22 @@ class Team:
         """What the first process has decided: stop on request, stop because the time is spent."""
         if self.size == 1:
             return stop, spent
-        said = self._numbers(stop, spent)
-        distributed.broadcast(said, src=0)
-        stop, spent = (bool(number) for number in said.tolist())
-        return stop, spent
+        said = [stop, spent]
+        distributed.broadcast_object_list(said, src=0)
+        return said[0], said[1]
 
     def require_same(self, fingerprint: str, step: int) -> None:
         """Raise when the processes read different data or resumed from different checkpoints; wait for the last."""
         if self.size == 1:
             return
-        low = self._numbers(int(fingerprint[:12], 16), step)  # 48 bits: exact as float64
-        high = low.clone()
-        distributed.all_reduce(low, op=distributed.ReduceOp.MIN)
-        distributed.all_reduce(high, op=distributed.ReduceOp.MAX)
-        if not torch.equal(low, high):
+        found: list[object] = [None] * self.size
+        distributed.all_gather_object(found, (fingerprint, step))
+        if len(set(found)) > 1:
             raise TraceError(
                 "the processes of this training see different data or checkpoints.",
                 code="team_differs",
                 hint="Give all of them the same snapshot, recipe and a run directory on shared storage.",
             )
-
-    def _numbers(self, *values: float) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.float64, device=self.state.device)
 
     def leave(self) -> None:
         if self.size > 1:

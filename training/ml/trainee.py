@@ -47,7 +47,6 @@ class Trainee(ABC, Generic[E]):
     """A model with rows for the tokens of a catalog, ready to train."""
 
     model: nn.Module
-    token_init: str  # how the token rows were first set
     source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
     licence: str = "not stated"  # the base's, as far as it says
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
@@ -84,10 +83,8 @@ class Trainee(ABC, Generic[E]):
         return self.model
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
-    """[rows, the longest one's length], padded on the right."""
-    width = -(-max(map(len, rows)) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
-    found = torch.full((len(rows), width), pad)
-    for number, row in enumerate(rows):
-        found[number, : len(row)] = torch.tensor(row)
-    return found
+def padded(rows: Sequence[Sequence[int]], pad: int, multiple: int = WIDTH_MULTIPLE) -> Tensor:
+    """[rows, the longest one's length or a little more], padded on the right."""
+    width = -(-max(map(len, rows), default=1) // multiple) * multiple
+    filled = [[*row, *[pad] * (width - len(row))] for row in rows]
+    return torch.tensor(filled, dtype=torch.long).view(len(rows), width)

@@ -184,7 +184,7 @@ def run_for(
 def note(run: Run, found: list[Delivery]) -> None:
     """Curves, hardware and what the trainer said of each stage."""
     run.hardware = found[-1].done.get("hardware", {})
-    names = ("stage", "training", "round_trip")
+    names = ("stage", "training")
     run.summary = {one.stage: {n: one.done[n] for n in names if n in one.done} for one in found}
     log = found[-1].folder / "log.txt"
     run.log_tail = log.read_text("utf-8", errors="replace")[-4000:].replace("\0", "") if log.is_file() else ""

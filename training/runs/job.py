@@ -90,7 +90,7 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | 
     export = run_stage(ctx, run, step.stage, label, snapshot, stage_folder(step.key), init)
     done = export.parent / "done.json"
     told = read_json(done) if done.is_file() else {}
-    facts = {name: told[name] for name in ("stage", "training", "round_trip") if name in told}
+    facts = {name: told[name] for name in ("stage", "training") if name in told}
     refuse_unfinished(run, step.stage, facts.get("training") or {})
     key, digest = put_export(ctx, run, step.stage, export)
     with ctx.guard():

@@ -62,7 +62,6 @@ def run_stage(
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         write_atomic(asked, recipes.stored(run.recipe).to_yaml())
         arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
-        arguments += ["--cache", settings.TRACE_HOME / "cache" / "encoded"]
         arguments += ["--init", init] if init else []
         run_child(
             TRAINER,

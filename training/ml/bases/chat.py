@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from trace_site.lib.errors import TraceError
@@ -68,24 +68,21 @@ class PlainText:
 
     def _ids(self, text: str) -> tuple[int, ...]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        cuts = self._cuts(encoding, text)
-        if not cuts:
+        spots = [
+            span
+            for number, span in zip(encoding.ids, encoding.offsets, strict=True)
+            # a text may also name a stand-in, such as `<unk>`: its letters are known, so nothing need be lost
+            if number in self.control
+            or (number in self._stands_for and self._stands_for[number] in text[slice(*span)])
+        ]
+        if not spots:
             return tuple(encoding.ids)
         if len(text) == 1:
             return self._stand_in(text)
-        pieces = zip([0, *cuts], [*cuts, len(text)], strict=True)
-        return tuple(number for start, end in pieces for number in self._ids(text[start:end]))
-
-    def _cuts(self, encoding: Encoding, text: str) -> list[int]:
-        """Places strictly inside the text, one in or beside every control token; [0] when it is one character."""
-        found: set[int] = set()
-        for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            # a text may also name a stand-in, such as `<unk>`: its letters are known, so nothing need be lost
-            typed = number in self._stands_for and self._stands_for[number] in text[start:end]
-            if number in self.control or typed:
-                found |= {start + 1} if end - start > 1 else {start, end}
-        inside = sorted(place for place in found if 0 < place < len(text))
-        return inside or ([len(text) // 2] if found else [])
+        start, end = spots[len(spots) // 2]
+        cut = start + 1 if end - start > 1 else start or end
+        cut = cut if 0 < cut < len(text) else len(text) // 2
+        return self._ids(text[:cut]) + self._ids(text[cut:])
 
     def _stand_in(self, character: str) -> tuple[int, ...]:
         """The character's compatible spelling, or a visible stand-in."""

@@ -1,17 +1,12 @@
-"""The sentence encoder inside the pocket model: loaded whole or refused, and the texts it has read.
+"""The sentence encoder inside the pocket model: loaded whole or refused, and what it makes of texts.
 
 In: an encoder's name or folder. Out: the model and its tokenizer; for texts, one row each: the mean of the encoder's
-states, length 1, as sentence-transformers makes it. A catalog that was read before is not read again.
+states, length 1, as sentence-transformers makes it.
 """
 
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -19,16 +14,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from catalog.ml.encoder import locate
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe
-from training.core.stages import encoder_digest
 from training.ml.bases.named import autocast
 from training.ml.bases.pocket import Pocket, Reader, together
 
 AT_ONCE = 32  # texts; fits the caches of two cores
-KEPT = 8  # catalogs in a cache, the newest
 Progress = Callable[[int, int, str], None]
-Make = Callable[[Sequence[str]], Tensor]
 
 
 def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
@@ -80,34 +71,4 @@ def embed(
         with autocast(recipe):
             rows[chosen] = model.read(ids.to(model.device), real.to(model.device)).float().cpu()
         progress(start + len(chosen), len(order), "reading the descriptions of the tools")
-    return rows
-
-
-def kept(folder: Path | None, recipe: Recipe, texts: Sequence[str], make: Make) -> Tensor:
-    """`make(texts)`, kept in a folder by encoder and by all the texts together.
-
-    All together, because what is read beside a text changes the last digits of its row: were texts kept one by one,
-    the weights of a run would depend on the catalogs that were read before.
-    """
-    if folder is None:
-        return make(texts)
-    parts = [
-        "length 1",
-        encoder_digest(recipe.pocket.encoder),
-        recipe.max_prompt_tokens,
-        recipe.bf16,
-        list(texts),
-    ]
-    path = folder / f"{content_hash(parts)}.npy"
-    # what cannot be read is made again: a cache is worth no failed run
-    with suppress(OSError, ValueError, EOFError, BadZipFile):
-        return torch.from_numpy(np.load(path, allow_pickle=False))
-    rows = make(texts)
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    with partial.open("wb") as handle:
-        np.save(handle, rows.numpy())
-    partial.replace(path)
-    for old in sorted(folder.glob("*.npy"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
-        old.unlink(missing_ok=True)
     return rows

@@ -32,7 +32,7 @@ from training.ml.bases.named import (
     load_named,
     token_tables,
 )
-from training.ml.deciding import continued_pocket, fresh_pocket
+from training.ml.deciding import build_pocket
 from training.ml.language import LanguageTrainee
 from training.ml.rows import split_rows
 from training.ml.trainee import Trainee
@@ -51,22 +51,12 @@ from training.ml.trainee import Trainee
 # 215 tools, loss of the words of six traces: 4.1 with names spelled out, 45.0 with the mean of the words as long as a
 # usual row, 6.4 with that mean, even where only words can be chosen, 4.4 with the mean row, 4.3 halfway.
 
-METHODS = {
-    "description": "description: halfway from the table's mean row to the mean of the name's and description's rows",
-    "opaque": "opaque: random directions from the table's mean row, as far as described rows lie from it on average",
-}
 SAMPLED = 16_384  # rows from which the mean of a table is taken
-TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
 
 
-def init_rows(
-    model: nn.Module, chat: Chat, snapshot: Snapshot, recipe: Recipe, fresh: Sequence[str] = ()
-) -> None:
-    """Set the row of every active token by the recipe's method, all other new rows to the mean row.
-
-    `fresh`: the tokens that are new to a model trained before; the rows of all others stay.
-    """
-    new = fresh or [*chat.markers.added, *snapshot.family_strings(recipe.format)]
+def init_rows(model: nn.Module, chat: Chat, snapshot: Snapshot, recipe: Recipe, new: Sequence[str]) -> None:
+    """Of the tokens that are new to the model set the rows of active ones by the recipe's method, and all others to the
+    mean row."""
     words_of = WORDS | unit_texts(snapshot, recipe.format)
     texts = {string: words_of[string] for string in new if string in words_of}
     rows = torch.tensor(chat.unit_ids(list(texts)), dtype=torch.long)
@@ -98,14 +88,10 @@ def row_tables(model: nn.Module) -> list[torch.Tensor]:
 
 def _mean_rows(table: torch.Tensor, words: Sequence[Sequence[int]]) -> torch.Tensor:
     """fp32 [texts, width]: the mean row of each text's words."""
-    means: list[torch.Tensor] = []
-    for start in range(0, len(words), TEXTS_AT_ONCE):
-        part = words[start : start + TEXTS_AT_ONCE]
-        flat = torch.tensor([number for text in part for number in text], dtype=torch.long)
-        used, places = flat.unique(return_inverse=True)
-        offsets = torch.tensor([0, *accumulate(len(text) for text in part[:-1])])
-        means.append(functional.embedding_bag(places, table[used].float(), offsets, mode="mean"))
-    return torch.cat(means)
+    flat = torch.tensor([number for text in words for number in text], dtype=torch.long)
+    used, places = flat.unique(return_inverse=True)
+    offsets = torch.tensor([0, *accumulate(len(text) for text in words[:-1])])
+    return functional.embedding_bag(places, table[used].float(), offsets, mode="mean")
 
 
 def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
@@ -122,56 +108,33 @@ def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
 
 
 def build(
-    recipe: Recipe,
-    snapshot: Snapshot,
-    init: Path | None = None,
-    cache: Path | None = None,
-    report: Progress = lambda *_: None,
+    recipe: Recipe, snapshot: Snapshot, init: Path | None = None, report: Progress = lambda *_: None
 ) -> Trainee[Any]:
-    """A fresh base with token rows, or the export `init` to go on from. `cache`: of read descriptions."""
+    """A fresh base with token rows, or the export `init` to go on from."""
     torch.manual_seed(recipe.seed)
+    if recipe.base == POCKET:
+        return build_pocket(recipe, snapshot, init, report)
+    return _build_named(recipe, snapshot, init)
+
+
+def _build_named(recipe: Recipe, snapshot: Snapshot, init: Path | None) -> LanguageTrainee:
+    strings, source = snapshot.family_strings(recipe.format), str(init or recipe.base)
+    model, tokenizer = load_named(source)
     if init:
         spec = read_json(init / "trace.json")
-        if recipe.base == POCKET:
-            return continued_pocket(recipe, snapshot, init, spec, report)
-        return _continued_named(recipe, snapshot, init, spec)
-    if recipe.base == POCKET:
-        return fresh_pocket(recipe, snapshot, cache, report)
-    return _fresh_named(recipe, snapshot)
-
-
-def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> LanguageTrainee:
-    model, tokenizer = load_named(recipe.base)
-    added = prepare(tokenizer)
-    add_tokens(tokenizer, snapshot.family_strings(recipe.format))
-    grow_tables(model, len(tokenizer))
-    chat = Chat(tokenizer, recipe.max_prompt_tokens, template_markers(tokenizer, added))
-    init_rows(model, chat, snapshot, recipe)
-    return LanguageTrainee(
-        model=with_lora(model, chat, snapshot, recipe),
-        chat=chat,
-        token_init=METHODS[recipe.token_init],
-        source=recipe.base,
-        licence=base_licence(recipe.base),
-    )
-
-
-def _continued_named(recipe: Recipe, snapshot: Snapshot, init: Path, spec: dict[str, Any]) -> LanguageTrainee:
-    model, tokenizer = load_named(str(init))
-    fresh = append_tokens(tokenizer, snapshot.family_strings(recipe.format), str(init))
-    chat = chat_of(spec, tokenizer, recipe.max_prompt_tokens)
-    if fresh:
+        new = append_tokens(tokenizer, strings, source)
+        chat = chat_of(spec, tokenizer, recipe.max_prompt_tokens)
+        known = {"licence": spec["licence"], "stages": list(spec["stages"]), "grown": len(new)}
+    else:
+        added = prepare(tokenizer)
+        add_tokens(tokenizer, strings)
+        new = [*added, *strings]
+        chat = Chat(tokenizer, recipe.max_prompt_tokens, template_markers(tokenizer, added))
+        known = {"licence": base_licence(source)}
+    if new:
         grow_tables(model, len(tokenizer))
-        init_rows(model, chat, snapshot, recipe, fresh)
-    return LanguageTrainee(
-        model=with_lora(model, chat, snapshot, recipe),
-        chat=chat,
-        token_init=spec["token_init"],
-        source=str(init),
-        licence=spec["licence"],
-        stages=list(spec["stages"]),
-        grown=len(fresh),
-    )
+        init_rows(model, chat, snapshot, recipe, new)
+    return LanguageTrainee(model=with_lora(model, chat, snapshot, recipe), chat=chat, source=source, **known)
 
 
 def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.Module:

@@ -6,14 +6,14 @@ does not match it loads with random weights and only a printed report; here it i
 
 import re
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
+from huggingface_hub import metadata_load
 from tokenizers import AddedToken, Regex, decoders
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.hub import cached_file
 
 from catalog.ml.encoder import native_bf16
@@ -23,8 +23,6 @@ from training.core.recipe import Recipe
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
 ROW_MULTIPLE = 64
 NO_TEXT = "\ufffe"  # Unicode's noncharacter
-# how an export is read: nothing in it may run, nothing is fetched for it
-OURS: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 
 
 def device() -> torch.device:
@@ -40,12 +38,9 @@ def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
 def load_named(source: str) -> tuple[Any, Any]:
     """A causal language model (bf16 on a GPU, fp32 else) and its tokenizer; every tensor comes from the checkpoint."""
     try:
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         dtype = torch.bfloat16 if device().type == "cuda" else torch.float32
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, output_loading_info=True, use_safetensors=True, trust_remote_code=False
-        )
+        model, missing = load_whole(source, dtype)
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"the base model could not be loaded ({str(error).splitlines()[0]}).",
@@ -53,21 +48,30 @@ def load_named(source: str) -> tuple[Any, Any]:
             where=source,
             hint="Give the name or the folder of a causal language model with its weights as safetensors.",
         ) from error
-    model, report = loaded
-    if missing := unloaded(model, report):
+    if missing:
         raise TraceError(
             f"{len(missing)} tensors are missing in the checkpoint, such as {missing[0]}.",
             code="bad_base",
             where=source,
-            hint=f"Its architecture is {(config.architectures or ['unknown'])[0]}; use a matching checkpoint.",
+            hint=f"Its architecture is {(model.config.architectures or ['unknown'])[0]}; use a matching checkpoint.",
         )
     return model, tokenizer
 
 
-def unloaded(model: Any, report: dict[str, Any]) -> list[str]:
-    """Tensors that stayed random: missing ones, without a tied head, which is the input table itself."""
+def load_whole(source: str, dtype: torch.dtype, **options: Any) -> tuple[Any, list[str]]:
+    """A causal language model, and which of its tensors stayed random: missing ones, without a tied head, which is the
+    input table itself. Nothing that it brings is run."""
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        source,
+        dtype=dtype,
+        output_loading_info=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        **options,
+    )
+    model, report = loaded
     tied = getattr(model, "_tied_weights_keys", None) or () if is_tied(model) else ()
-    return sorted(set(report["missing_keys"]) - set(tied))
+    return model, sorted(set(report["missing_keys"]) - set(tied))
 
 
 def without_adapters(model: Any) -> Any:
@@ -139,16 +143,12 @@ def token_tables(model: Any) -> dict[str, nn.Embedding]:
     }
 
 
-def rounded(rows: int) -> int:
-    """A few spare rows: a multiple is faster, and the spare rows are the reserve for new tools."""
-    return -(-(rows + 1) // ROW_MULTIPLE) * ROW_MULTIPLE
-
-
 def grow_tables(model: Any, rows: int) -> None:
     """At least `rows` rows in every table that tokens index; raises TraceError where a table cannot grow."""
     if rows > model.get_input_embeddings().weight.shape[0]:
-        # the default initialisation estimates a covariance over the whole table: slow, and replaced afterwards
-        model.resize_token_embeddings(rounded(rows), mean_resizing=False)
+        # a few spare rows: a multiple is faster, and they are the reserve for new tools. The default initialisation
+        # estimates a covariance over the whole table: slow, and replaced afterwards
+        model.resize_token_embeddings(rows + 1, pad_to_multiple_of=ROW_MULTIPLE, mean_resizing=False)
     small = [
         name
         for name, module in model.named_modules()
@@ -175,11 +175,10 @@ def on_this_machine(source: str, name: str) -> str | None:
 def base_licence(source: str) -> str:
     """The licence that the base's own card names, as far as it lies on this machine."""
     found = on_this_machine(source, "README.md")
-    head = Path(found).read_text(encoding="utf-8").split("---") if found else []
     try:
-        facts = yaml.safe_load(head[1]) if len(head) > 2 and not head[0].strip() else {}
+        facts = (metadata_load(found) if found else None) or {}
     except (yaml.YAMLError, RecursionError, ValueError):
         facts = {}
-    named = facts.get("license") if isinstance(facts, dict) else None
+    named = facts.get("license")
     texts = [text for text in (named if isinstance(named, list) else [named]) if isinstance(text, str)]
     return cut(", ".join(texts), 200) or "not stated in the base's folder"

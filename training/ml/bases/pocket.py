@@ -24,6 +24,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Pocket as Settings
 from training.core.scripts import readable_scripts, request_words, scripts_of
+from training.ml.trainee import padded
 
 SCALE = 20.0  # of cosines: sentence-transformers'
 # what a clause's cosine is given before its tools' own, untrained; development requests of the public catalog
@@ -101,11 +102,11 @@ class Board:
         known = [[numbers[name] for name in found if name in numbers] for found in sets.values()]
         leads = [[numbers[name] for name in one["tools"] if name in numbers] for one in clauses]
         return cls(
-            _filled([tool["ids"] for tool in spec["tools"]]),
+            padded([tool["ids"] for tool in spec["tools"]], -1, 1),
             torch.tensor([one["row"] for one in clauses], dtype=torch.long),
             torch.tensor([order[one["domain"], one["rule"]] for one in clauses], dtype=torch.long),
-            _filled(known),
-            _filled(leads),
+            padded(known, -1, 1),
+            padded(leads, -1, 1),
             torch.tensor([(extra or {}).get(one["token"], 0.0) for one in clauses]),
             torch.tensor([NEWER if tool.get("newer") else 0.0 for tool in spec["tools"]]),
         )
@@ -114,19 +115,10 @@ class Board:
         return replace(self, **{name: value.to(device) for name, value in vars(self).items()})
 
 
-def _filled(rows: Sequence[Sequence[int]]) -> Tensor:
-    width = max((len(row) for row in rows), default=1)
-    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.long).view(
-        -1, width
-    )
-
-
 def together(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """[rows, longest] ids, padded on the right, and which of them are real."""
-    width = max(map(len, rows))
-    ids = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
-    lengths = torch.tensor([len(row) for row in rows])
-    return ids, torch.arange(width) < lengths[:, None]
+    ids, lengths = padded(rows, pad, 1), torch.tensor([len(row) for row in rows])
+    return ids, torch.arange(ids.shape[1]) < lengths[:, None]
 
 
 class Rows(NamedTuple):
