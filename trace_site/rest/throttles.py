@@ -121,7 +121,8 @@ def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
 
 
 class ByAddress(BaseThrottle):
-    """Requests a minute from one address, whoever asks. A view says by `rate` what its requests are counted as."""
+    """Requests a minute from one address of those that nobody is known by, failed tokens among them. A view says by
+    `rate` what its requests are counted as."""
 
     waiting = 0
 
@@ -145,7 +146,7 @@ class OfDescription(ByAddress):
 
 
 class ByToken(ByAddress):
-    """Requests of one person, and of each service token."""
+    """Requests of one person, and of each service token, wherever they come from and whatever they may."""
 
     def allow_request(self, request: Any, view: Any, more: int = 1) -> bool:
         service = getattr(request.auth, "kind", "") == "service"

@@ -51,7 +51,6 @@ class ApiView(APIView):
     keeps_answers = True  # for who repeats a POST with its Idempotency-Key
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
-    throttle_classes = [ByToken]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         key = self.key_of(request)
@@ -66,11 +65,18 @@ class ApiView(APIView):
         return key
 
     def perform_authentication(self, request: Request) -> None:
-        """Whoever asks too often is refused before a token is looked up."""
-        by_address = ByAddress()
-        if not by_address.allow_request(request, self):
-            self.throttled(request, by_address.wait())
-        super().perform_authentication(request)
+        """Who is known counts for themselves, whatever they may; only who is not counts for the address, which others
+        share. Raises what becomes 401 and 429."""
+        try:
+            known = request.user.is_authenticated
+        except (exceptions.AuthenticationFailed, exceptions.PermissionDenied):  # the latter: a forged form
+            self.count(request, ByAddress())
+            raise
+        self.count(request, ByToken() if known else ByAddress())
+
+    def count(self, request: Request, limit: ByAddress) -> None:
+        if not limit.allow_request(request, self):
+            self.throttled(request, limit.wait())
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
