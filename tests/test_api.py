@@ -20,7 +20,7 @@ from rest_framework.test import APIRequestFactory
 from catalog.models import Domain
 from tests.factories import make_domain
 from tests.tokens import token_of
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, status_of
 from trace_site.rest.idempotency import IdempotencyKey, forget_old
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
@@ -322,6 +322,19 @@ def test_an_account_that_may_do_nothing_uses_up_its_own_budget_and_nobody_elses(
     people = [user_with("expert", username=f"person-{number}") for number in range(6)]
     asked = [{"Authorization": f"Token {token_of(person)}"} for person in people for _ in range(3)]
     assert {Client().get(path, headers=headers).status_code for headers in asked} == {200}
+
+
+def test_an_edit_that_names_no_revision_is_refused(user_with):
+    request = web.put("/x", headers={"If-Match": "*"})
+    with pytest.raises(TraceError, match="names no revision") as refused:
+        require_match(request, 3)
+    assert status_of(refused.value.code) == 428
+
+
+def test_more_parameters_than_are_counted_are_refused_in_json(client):
+    answer = client.get("/api/v1/domains?" + "&".join(f"a{number}=1" for number in range(2001)))
+    assert answer.status_code == 400 and answer.json()["code"] == "too_many"
+    assert "more than 2,000 parameters" in answer.json()["message"]
 
 
 def test_the_description_is_not_made_for_one_address_without_end(client, monkeypatch):

@@ -41,6 +41,7 @@ API = [
     "evaluation.what_if.api",
 ]
 
+handler400 = "trace_site.views.bad_request"
 handler404 = "trace_site.views.not_found"
 handler500 = "trace_site.views.crashed"
 

@@ -185,7 +185,14 @@ def require_match(request: Any, current: Any) -> None:
             hint="Send the ETag that the object was read with.",
         )
     named = {etag.strip().removeprefix("W/") for etag in given.split(",")}
-    if "*" not in named and etag_of(current) not in named:
+    if "*" in named:
+        raise TraceError(
+            "`*` names no revision: it would save over whatever somebody else wrote meanwhile.",
+            code="precondition_required",
+            where="If-Match",
+            hint="Send the ETag that the object was read with.",
+        )
+    if etag_of(current) not in named:
         raise TraceError(
             "the object was changed since it was read.",
             code="precondition_failed",
