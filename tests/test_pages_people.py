@@ -2,10 +2,13 @@
 
 import re
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -235,6 +238,26 @@ def test_a_strangers_session_is_not_ended_by_its_mark(client_as, user_with):
     mark = other.get("/account/").context["sessions"][0].mark
     client_as("admin").post(f"/account/sessions/{mark}/end/")
     assert other.get("/account/").status_code == 200
+
+
+def test_nobody_signs_in_with_what_the_table_of_sessions_holds(user_with):
+    here, thief = Client(), Client()
+    here.force_login(user_with("expert"))
+    (row,) = Session.objects.all()
+    assert row.pk != here.session.session_key
+    thief.cookies[settings.SESSION_COOKIE_NAME] = row.pk
+    assert thief.get("/account/").status_code == 302 and here.get("/account/").status_code == 200
+    here.post("/logout/")
+    assert not Session.objects.filter(account__isnull=False)
+
+
+def test_who_is_signed_in_stays_so_when_the_keys_are_hashed(user_with):
+    here = Client()
+    here.force_login(user_with("expert"))
+    Session.objects.update(session_key=here.session.session_key)  # as they were
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("trace_site.migrations.0006_hash_session_keys").HASHED)
+    assert here.get("/account/").status_code == 200
 
 
 def test_a_session_says_when_it_was_last_used_and_goes_when_its_time_is_over(
