@@ -319,7 +319,7 @@ AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contri
 AXES_HANDLER = "trace_site.people.sessions.SignIns"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 10  # wrong passwords for one name from one address
-SIGN_IN_FAILURES = 60  # wrong passwords from one address, whatever the names
+SIGN_IN_FAILURES = 60  # wrong passwords from one address, whatever the names; see people/sessions.py
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who waits, waits once

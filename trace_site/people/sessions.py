@@ -5,7 +5,8 @@ A person sees and ends their own. The table holds the hash of each key, so that 
 database says; a page names a session by a mark.
 
 Wrong passwords are counted, and each sign-in stands in the audit. django-axes counts for each pair of name and address,
-so that nobody locks an admin out from elsewhere; here the names tried from one address are counted together as well.
+so that nobody locks an admin out from elsewhere; here the names tried from one address are counted together as well,
+which keeps out there only those who never signed in from it.
 Both counts lie in the database. What is refused for having been tried too often is not tried, not counted and not
 recorded: an anonymous flood leaves AXES_FAILURE_LIMIT lines a pair and SIGN_IN_FAILURES lines an address in each
 AXES_COOLOFF_TIME.
@@ -35,7 +36,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
 
 from trace_site.audit.models import AuditEntry
-from trace_site.rest.throttles import address_of
+from trace_site.rest.throttles import address_of, counted_address
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
 # as user agents write them, the more special first: Edge says it is Chrome, and Chrome that it is Safari
@@ -150,6 +151,7 @@ def _open_rows(user: Any) -> QuerySet[Session]:
     return Session.objects.filter(account=user.pk, expire_date__gt=Now())
 
 
+LAST_SIGN_INS = 100  # that tell from where somebody comes
 NOBODY = "a name that nobody has"  # what was typed there may be a password
 
 
@@ -163,7 +165,7 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
             ip_address=request.axes_ip_address, attempt_time__gte=get_cool_off_threshold(request)
         )
         failed = recent.aggregate(failed=Sum("failures_since_start"))["failed"]
-        return (failed or 0) >= settings.SIGN_IN_FAILURES
+        return (failed or 0) >= settings.SIGN_IN_FAILURES and not _came_from_here(request, credentials)
 
     def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **kwargs: Any) -> None:
         super().user_login_failed(sender, credentials, request, **kwargs)
@@ -184,6 +186,15 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
         super().user_logged_out(sender, request, user, **kwargs)
         if user is not None:
             _record("logout", request, user, actor=user)
+
+
+def _came_from_here(request: Any, credentials: Any) -> bool:
+    """Whether who has this name signed in from this address before: what others guess there does not keep them out.
+    Their own wrong passwords still count, by name and address."""
+    user = User.objects.filter(username=name_tried(request, credentials)).first()
+    came = AuditEntry.objects.filter(object_type="user", object_id=str(user and user.pk), action="login.ok")
+    addresses = came.order_by("-id").values_list("detail__address", flat=True)[:LAST_SIGN_INS]
+    return any(counted_address(address or "") == request.axes_ip_address for address in addresses)
 
 
 def name_tried(request: HttpRequest, credentials: Mapping[str, Any] | None) -> str:

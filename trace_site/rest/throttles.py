@@ -37,7 +37,11 @@ def address_of(request: HttpRequest) -> str:
 
 def client_of(request: HttpRequest) -> str | None:
     """The address to count by: of IPv6 the /64, all of which one host may use; None when there is none."""
-    return _addresses(address_of(request))[1]
+    return counted_address(address_of(request))
+
+
+def counted_address(address: str) -> str | None:
+    return _addresses(address)[1]
 
 
 @lru_cache(maxsize=4096)
