@@ -6,6 +6,7 @@ after PASSWORD_RESET_TIMEOUT. Only superusers and the command line (`actor` None
 
 import json
 import secrets
+import unicodedata
 from collections.abc import Collection
 from typing import Any
 
@@ -29,6 +30,9 @@ from trace_site.lib.files import write_atomic
 from trace_site.people.sessions import sessions_end
 from trace_site.rest.tokens import require_power_over
 
+# letters of other scripts that nobody tells from Latin ones: names of nothing else are refused
+LIKE_LATIN = frozenset("асеорхуіјѕԁһӏԛԝкмтαινορυκτχ")
+ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK"}  # written together
 DEMO_FILE = "demo.json"
 DEMO_NAMES = {"expert": "erin", "reviewer": "rui", "admin": "ada", "product_manager": "pam"}
 
@@ -50,12 +54,32 @@ def person_invite(*, username: str, email: str, roles: Collection[str], actor: A
     )
     if User.objects.filter(username__iexact=person.username).exists():
         raise TraceError("somebody has this name already.", code="bad_input", where="username")
+    _refuse_look_alike(person.username)
     person.set_unusable_password()
     _check(person)
     person.save()
     _give(person, roles)
     audit_models.record(actor=actor, action="person.invited", obj=person, detail={"roles": sorted(roles)})
     return person
+
+
+def _refuse_look_alike(username: str) -> None:
+    """A name is written in one script, so that no Cyrillic letter stands in it for a Latin one."""
+    letters = [letter for letter in username if unicodedata.category(letter).startswith("L")]
+    named = {unicodedata.name(letter, "UNKNOWN").partition(" ")[0] for letter in letters}
+    scripts = sorted({ONE_SCRIPT.get(script, script) for script in named})
+    if len(scripts) > 1:
+        message = f"the name mixes letters of {' and '.join(script.capitalize() for script in scripts)}."
+    elif letters and set("".join(letters).lower()) <= LIKE_LATIN:
+        message = f"every letter is {scripts[0].capitalize()} and looks like a Latin one."
+    else:
+        return
+    raise TraceError(
+        message,
+        code="bad_input",
+        where="username",
+        hint="Type it in one script; such names pass for somebody else's.",
+    )
 
 
 @transaction.atomic
