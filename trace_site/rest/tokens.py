@@ -82,6 +82,18 @@ class ApiToken(models.Model):
         return f"{self.kind} token {self.name or self.prefix} of {self.owner}"
 
     @property
+    def as_told(self) -> dict[str, Any]:
+        """What the audit keeps of the token that a program acted through."""
+        maker = self.created_by.get_username() if self.created_by else ""
+        return {
+            "id": self.pk,
+            "kind": self.kind,
+            "name": self.name,
+            "maker": maker,
+            "maker_id": self.created_by_id,
+        }
+
+    @property
     def is_over(self) -> bool:
         if self.expires_at <= timezone.now():
             return True
@@ -124,27 +136,29 @@ class ApiTokenAuthentication(TokenAuthentication):
 
 @cache
 def _token_sql() -> tuple[str, list[str], list[str]]:
-    """(SQL, attributes of a token, of its owner), in the order of the columns; the last two columns are the owner's
-    roles and the counters of what has changed."""
+    """(SQL, attributes of a token, of its owner), in the order of the columns; the last three columns are the name of
+    who made it, the owner's roles and the counters of what has changed."""
     of_token, of_owner = ApiToken._meta.concrete_fields, User._meta.concrete_fields
     columns = [*(f"t.{one.column}" for one in of_token), *(f"u.{one.column}" for one in of_owner)]
     sql = (
-        f"SELECT {', '.join(columns)}, ARRAY(SELECT g.name FROM auth_group g "
+        f"SELECT {', '.join(columns)}, m.username, ARRAY(SELECT g.name FROM auth_group g "
         f"JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id), {GENERATIONS} "
-        "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id WHERE t.digest = %s"
+        "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id "
+        "LEFT JOIN auth_user m ON m.id = t.created_by_id WHERE t.digest = %s"
     )
     return sql, [one.attname for one in of_token], [one.attname for one in of_owner]
 
 
 def token_with_owner(digest: str) -> ApiToken | None:
-    """The token, its owner, the owner's roles and `generations` in one query; the ORM would take longer to word it than
-    Postgres to answer it, with every call of the API."""
+    """The token, its owner, its maker's name, the owner's roles and `generations` in one query; the ORM would take
+    longer to word it than Postgres to answer it, with every call of the API."""
     sql, of_token, of_owner = _token_sql()
     if (row := _first_row(sql, digest)) is None:
         return None
-    *columns, roles, generations = row
+    *columns, maker, roles, generations = row
     token = ApiToken.from_db(DEFAULT_DB_ALIAS, of_token, columns[: len(of_token)])
     token.owner = User.from_db(DEFAULT_DB_ALIAS, of_owner, columns[len(of_token) :])
+    token.created_by = User(pk=token.created_by_id, username=maker) if maker is not None else None
     token.generations = generations or {}
     remember_roles(token.owner, roles)
     return token

@@ -27,7 +27,7 @@ from trace_site.paging import SIZE, keyset, number_of
 from trace_site.rest import idempotency
 from trace_site.rest.schema import InputSerializer, StrictJSONParser
 from trace_site.rest.throttles import ByAddress, ByToken
-from trace_site.rest.tokens import require_scope, service_token_of
+from trace_site.rest.tokens import ApiToken, require_scope
 
 log = logging.getLogger(__name__)
 MOST_ROWS = 200
@@ -81,7 +81,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if self.writes:
-            identify(request.user, service_token_of(request.auth))
+            identify(request.user, request.auth.as_told if isinstance(request.auth, ApiToken) else None)
         if not hasattr(self, str(request.method).lower()):
             raise exceptions.MethodNotAllowed(str(request.method))
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
