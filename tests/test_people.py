@@ -196,10 +196,13 @@ def test_a_reset_ends_password_sessions_token_and_earlier_links(ada, user_with, 
     erin = user_with("expert", username="erin")
     earlier = link_of(erin)
     headers = {"Authorization": f"Token {token_of(erin)}"}
+    _, of_program = service_token_make(owner=erin, name="desk", scopes=["read"], days=1, actor=erin)
     client.force_login(erin)
     erin = person_reset(person=erin, actor=ada)
     assert client.get("/account/").status_code == 302
     assert client.get("/api/v1/domains", headers=headers).status_code == 401
+    assert client.get("/api/v1/domains", headers={"Authorization": f"Token {of_program}"}).status_code == 401
+    assert AuditEntry.objects.get(action="person.password_reset").detail == {"tokens": ["desk"]}
     assert client.post("/login/", {"username": "erin", "password": "pass"}).status_code == 200
     assert "does not work any more" in client.get(earlier).content.decode()
     assert "Set your password" in client.get(link_of(erin), follow=True).content.decode()

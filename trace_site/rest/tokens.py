@@ -2,7 +2,9 @@
 
 A personal token does what its owner may do. It ends after TOKEN_DAYS and when its owner's password changes: it keeps
 the mark that sessions keep, and that mark follows from the stored password. A password that is hashed anew, as Django
-does after an upgrade, ends it too. A service token acts as its owner within its scopes and ends on its day.
+does after an upgrade, ends it too. A service token works within its scopes and ends on its day or when an admin resets
+its owner's password. It belongs to the account of a program or to whoever makes it, never to another person, and it
+decides nothing: what people decide (`ApiView.decides`) is refused to it.
 
 Either says besides which permission targets it holds when it asks for tools: `permissions`, or all of them. Whoever
 makes one chooses; no choice is none.
@@ -25,7 +27,7 @@ from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
-from trace_site.access import remember_roles
+from trace_site.access import is_program, remember_roles
 from trace_site.audit import models as audit_models
 from trace_site.database import GENERATIONS, Generations
 from trace_site.lib.errors import TraceError
@@ -212,6 +214,16 @@ def require_power_over(person: User, actor: Any) -> None:
         )
 
 
+def require_own_or_program(owner: User, actor: Any) -> None:
+    """Nobody holds a token of another person: whoever does acts in their name. Raises TraceError `not_allowed`."""
+    if actor is not None and owner.pk != actor.pk and not is_program(owner):
+        raise TraceError(
+            f"a token of {owner.get_username()} would act in the name of another person.",
+            code="not_allowed",
+            hint="Make an account for the program on the page People, and the token there.",
+        )
+
+
 def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -223,6 +235,17 @@ def require_scope(token: Any, scope: str) -> None:
             f"this token has no scope {scope!r}.",
             code="not_allowed",
             hint=f"It has: {', '.join(token.scopes)}. An admin makes one that may.",
+        )
+
+
+def require_person(token: Any) -> None:
+    """Refuse a decision that comes through a service token: who holds it need not be its owner. Raises TraceError
+    `not_allowed`."""
+    if service_token_of(token) is not None:
+        raise TraceError(
+            f"people decide this, and {token.name!r} is a service token.",
+            code="not_allowed",
+            hint="Decide it on the page, or send your personal token.",
         )
 
 
@@ -276,6 +299,7 @@ def service_token_make(
 ) -> tuple[ApiToken, str]:
     """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`, `not_allowed`."""
     require_power_over(owner, actor)
+    require_own_or_program(owner, actor)
     name, wanted = name.strip(), [scope for scope in SCOPES if scope in scopes]
     if not 0 < len(name) <= 100:
         raise TraceError("a name has 1 to 100 characters.", code="bad_input", where="name")
@@ -302,17 +326,20 @@ def service_token_make(
 
 @transaction.atomic
 def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]:
-    """Another text for the same token, which lasts as long again; the old text is of no use from now on.
+    """Another text for the same token, which lasts as long again; the old text is of no use from now on. Whoever gets
+    the new text is who made the token.
 
     Raises TraceError `not_allowed`; `not_found` for one that somebody else has revoked.
     """
     token = _locked(token)
     require_power_over(token.owner, actor)
+    require_own_or_program(token.owner, actor)
     secret = _new_secret()
     now = timezone.now()
     token.created_at, token.expires_at = now, now + (token.expires_at - token.created_at)
     token.prefix, token.digest, token.last_used_at = secret[:12], digest_of(secret), None
-    token.save(update_fields=["created_at", "expires_at", "prefix", "digest", "last_used_at"])
+    token.created_by = actor
+    token.save(update_fields=["created_at", "created_by", "expires_at", "prefix", "digest", "last_used_at"])
     detail = {"token": token.name}
     audit_models.record(actor=actor, action="service_token.replaced", obj=token.owner, detail=detail)
     return token, secret
@@ -341,6 +368,14 @@ def service_token_revoke(*, token: ApiToken, actor: Any) -> None:
         actor=actor, action="service_token.revoked", obj=token.owner, detail={"token": token.name}
     )
     token.delete()
+
+
+def tokens_end(*, owner: User) -> list[str]:
+    """End every token of the account; the names of the service tokens among them. The caller records it."""
+    found = ApiToken.objects.filter(owner=owner)
+    names = list(found.filter(kind=ApiToken.Kind.SERVICE).values_list("name", flat=True))
+    found.delete()
+    return names
 
 
 def _locked(token: ApiToken) -> ApiToken:

@@ -27,7 +27,7 @@ from trace_site.paging import SIZE, keyset, number_of
 from trace_site.rest import idempotency
 from trace_site.rest.schema import InputSerializer, StrictJSONParser
 from trace_site.rest.throttles import ByAddress, ByToken
-from trace_site.rest.tokens import ApiToken, require_scope
+from trace_site.rest.tokens import ApiToken, require_person, require_scope
 
 log = logging.getLogger(__name__)
 MOST_ROWS = 200
@@ -47,6 +47,7 @@ class ApiView(APIView):
 
     rate = "API"  # which limits count: settings.<rate>_RATE and <rate>_ADDRESS_RATE
     scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
+    decides = False  # true: what it changes is a person's to decide, so that a service token is refused
     writes = True  # false: nothing that the ledger is told of, so that it need not know who asks
     keeps_answers = True  # for who repeats a POST with its Idempotency-Key
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
@@ -86,6 +87,8 @@ class ApiView(APIView):
             raise exceptions.MethodNotAllowed(str(request.method))
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
         if request.method not in SAFE:
+            if self.decides:
+                require_person(request.auth)
             if not str(request.content_type).startswith("multipart/"):
                 _ = request._request.body  # Django's own cap on its size
             if (key := self.key_of(request)) is not None:
