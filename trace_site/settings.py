@@ -330,9 +330,7 @@ AXES_DISABLE_ACCESS_LOG = True  # the audit has it
 AXES_VERBOSE = False
 PROXIES = env_int("PROXIES", 0)  # how many of our own proxies stand before the site and say X-Forwarded-For
 API_RATE = env_int("API_RATE", 600)  # API requests a minute of one person, and of each service token
-API_ADDRESS_RATE = env_int(
-    "API_ADDRESS_RATE", 1200
-)  # API requests a minute from one address without a token that counts
+API_ADDRESS_RATE = env_int("API_ADDRESS_RATE", 1200)  # those without a valid token, from one address
 RETRIEVE_RATE = env_int("RETRIEVE_RATE", 6000)  # queries a minute of one person, and of each service token
 RETRIEVE_ADDRESS_RATE = env_int("RETRIEVE_ADDRESS_RATE", 12000)  # the same of calls for tools
 TOKEN_DAYS = env_int("TOKEN_DAYS", 90)  # how long a personal API token lasts
