@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 from catalog.core.edges import say
 from catalog.core.twins import newest_first, twin_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
-from trace_site.access import WRITERS
+from trace_site.access import PROGRAM, WRITERS
 
 HEAVY = ("embedding", "search", "words")
 
@@ -51,7 +51,8 @@ def tool(**one: Any) -> Tool:
 def rule_writers() -> QuerySet[User]:
     """Whom look-alikes can be given to, by name."""
     may_write = Q(is_superuser=True) | Q(groups__name__in=WRITERS)
-    return User.objects.filter(may_write, is_active=True).distinct().order_by("username")
+    people = User.objects.exclude(groups__name=PROGRAM)
+    return people.filter(may_write, is_active=True).distinct().order_by("username")
 
 
 def tools_by_id(ids: Sequence[int]) -> list[Tool]:

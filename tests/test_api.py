@@ -3,12 +3,14 @@
 import json
 import threading
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.db import connection
+from django.test import Client
 from django.urls import resolve
 from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
@@ -18,7 +20,7 @@ from rest_framework.test import APIRequestFactory
 from catalog.models import Domain
 from tests.factories import make_domain
 from tests.tokens import token_of
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, status_of
 from trace_site.rest.idempotency import IdempotencyKey, forget_old
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
@@ -300,13 +302,39 @@ def test_a_caller_who_asks_too_often_is_told_how_long_to_wait(expert, user_with,
 
 
 @pytest.mark.django_db
-def test_guesses_of_tokens_run_out_before_the_database_is_asked(settings, django_assert_num_queries):
+def test_guesses_of_tokens_and_calls_without_one_run_out_for_their_address_alone(settings):
     settings.API_ADDRESS_RATE = 2
-    guess = {"Authorization": "Token guessed"}
-    codes = [Domains.as_view()(web.get("/x", headers=guess)).status_code for _ in range(2)]
-    with django_assert_num_queries(0):
-        codes.append(Domains.as_view()(web.get("/x", headers=guess)).status_code)
-    assert codes == [401, 401, 429]
+
+    def called(address: str = "203.0.113.7", **headers: str) -> int:
+        return Domains.as_view()(web.get("/x", headers=headers, REMOTE_ADDR=address)).status_code
+
+    codes = [called(), called(Authorization="Token guessed"), called(), called(Authorization="Token guessed")]
+    assert codes == [401, 401, 429, 429] and called("198.51.100.9") == 401
+
+
+def test_an_account_that_may_do_nothing_uses_up_its_own_budget_and_nobody_elses(user_with, settings):
+    """All from one address: with a token without a role, with guesses, then six people."""
+    settings.API_RATE = settings.API_ADDRESS_RATE = 20
+    path, idle = "/api/v1/domains", {"Authorization": f"Token {token_of(user_with())}"}
+    refused = Counter(Client().get(path, headers=idle).status_code for _ in range(30))
+    guessed = Counter(Client().get(path, headers={"Authorization": "Token x"}).status_code for _ in range(30))
+    assert (refused, guessed) == ({403: 20, 429: 10}, {401: 20, 429: 10})
+    people = [user_with("expert", username=f"person-{number}") for number in range(6)]
+    asked = [{"Authorization": f"Token {token_of(person)}"} for person in people for _ in range(3)]
+    assert {Client().get(path, headers=headers).status_code for headers in asked} == {200}
+
+
+def test_an_edit_that_names_no_revision_is_refused(user_with):
+    request = web.put("/x", headers={"If-Match": "*"})
+    with pytest.raises(TraceError, match="names no revision") as refused:
+        require_match(request, 3)
+    assert status_of(refused.value.code) == 428
+
+
+def test_more_parameters_than_are_counted_are_refused_in_json(client):
+    answer = client.get("/api/v1/domains?" + "&".join(f"a{number}=1" for number in range(2001)))
+    assert answer.status_code == 400 and answer.json()["code"] == "too_many"
+    assert "more than 2,000 parameters" in answer.json()["message"]
 
 
 def test_the_description_is_not_made_for_one_address_without_end(client, monkeypatch):

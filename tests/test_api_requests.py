@@ -179,7 +179,7 @@ def test_a_change_is_added_saved_removed_and_rebased(erin, rule) -> None:
         "clauses": [],
         "tests": [],
     }
-    for match, status in ((None, 428), ('"0"', 412), ('W/"1"', 200), ("*", 200)):
+    for match, status in ((None, 428), ('"0"', 412), ("*", 428), ('W/"1"', 200)):
         assert erin.say("PUT", address, CONTENT, match=match).status_code == status
     same = erin.say("PUT", address, CONTENT, match=1)
     assert (same.status_code, same["ETag"]) == (200, '"2"')  # a retry of what is saved is harmless

@@ -13,6 +13,9 @@ from rules.services import rule_withdraw
 from tests.factories import make_tool
 from tests.rules.saving import rule_save
 from tests.tokens import token_of
+from trace_site.audit.models import AuditEntry
+from trace_site.people.services import person_invite
+from trace_site.rest.tokens import service_token_make
 
 pytestmark = pytest.mark.django_db
 TEXT = "Use Pay/get from 2024 on, and Pay/getOld for every month before that."
@@ -194,3 +197,32 @@ def test_bad_rows_are_left_out_when_asked(api) -> None:
 def test_only_experts_and_admins_import(api) -> None:
     answer = api("reviewer").post(f"{API}/import", data=json.dumps([RULE]), content_type="application/json")
     assert answer.status_code == 403
+
+
+def test_nobody_approves_what_a_program_wrote_with_their_token(user_with) -> None:
+    """One admin, an account of a program, and its token; another admin may."""
+    ada, rui = user_with("admin", username="ada"), user_with("admin", username="rui")
+    bot = person_invite(username="desk-bot", email="", roles=["expert"], actor=ada, program=True)
+    _, secret = service_token_make(owner=bot, name="writer", scopes=["read", "write"], days=1, actor=ada)
+    by_token, by_ada, by_rui = APIClient(), APIClient(), APIClient()
+    for client, token in ((by_token, secret), (by_ada, token_of(ada)), (by_rui, token_of(rui))):
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
+    requests = "/api/v1/change-requests"
+    imported = by_token.post(f"{API}/import", [{**RULE, "code": "ONE", "domain": "hr"}], format="json").json()
+    written = by_token.post(
+        requests, {"changes": [{**RULE, "code": "TWO", "domain": "hr"}]}, format="json"
+    ).json()
+    for pk in (imported["request"], written["id"]):
+        revision = by_token.get(f"{requests}/{pk}").json()["revision"]
+        assert (
+            by_token.post(f"{requests}/{pk}/submit", {"revision": revision}, format="json").status_code == 200
+        )
+        answers = [
+            client.post(f"{requests}/{pk}/approve", {"revision": revision}, format="json")
+            for client in (by_token, by_ada, by_rui)
+        ]
+        assert [answer.status_code for answer in answers] == [403, 403, 200]
+        told = [answer.json().get("message", "") for answer in answers]
+        assert "people decide this" in told[0] and "You wrote in this request" in told[1]
+    event = AuditEntry.objects.filter(action="request.created").earliest("id")
+    assert (event.actor, event.token["name"], event.token["maker"]) == (bot, "writer", "ada")

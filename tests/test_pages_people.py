@@ -2,10 +2,13 @@
 
 import re
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -17,11 +20,16 @@ from trace_site.rest.tokens import ApiToken
 
 pytestmark = pytest.mark.django_db
 NEW = "tall green bicycle"
+MINE = {"password": "pass"}  # of whoever makes a token
 
 
 @pytest.fixture(autouse=True)
 def roles(db):
     ensure_roles()
+
+
+def program(*roles: str) -> User:
+    return person_invite(username="desk-bot", email="", roles=roles, actor=None, program=True)
 
 
 def link_in(page: str) -> str:
@@ -102,47 +110,49 @@ def test_a_person_page_changes_roles_resets_and_deactivates(client_as, user_with
     assert signed_in(Client(), "erin", NEW)
 
 
-def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as, user_with):
-    admin, erin = client_as("admin"), user_with("expert", username="erin")
-    tokens = f"/people/{erin.pk}/tokens/"
-    answer = admin.post(tokens, {"name": "copilot", "scopes": ["read"], "days": "30", "holds": "these"})
+def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as):
+    admin, bot = client_as("admin"), program("expert")
+    tokens = f"/people/{bot.pk}/tokens/"
+    answer = admin.post(
+        tokens, {"name": "copilot", "scopes": ["read"], "days": "30", "holds": "these", **MINE}
+    )
     (first,) = re.findall(r"trs_[\w-]{43}", answer.content.decode())
     own = ApiToken.objects.get()
-    (second,) = re.findall(r"trs_[\w-]{43}", admin.post(f"{tokens}{own.pk}/rotate/").content.decode())
+    (second,) = re.findall(r"trs_[\w-]{43}", admin.post(f"{tokens}{own.pk}/rotate/", MINE).content.decode())
 
     def asked(secret: str) -> int:
         return Client().get("/api/v1/domains", headers={"Authorization": f"Token {secret}"}).status_code
 
     assert (asked(first), asked(second)) == (401, 200)
-    assert first not in (page := admin.get(f"/people/{erin.pk}/").content.decode()) and "copilot" in page
+    assert first not in (page := admin.get(f"/people/{bot.pk}/").content.decode()) and "copilot" in page
     admin.post(f"{tokens}{own.pk}/revoke/")
     assert asked(second) == 401
-    refused = admin.post(tokens, {"name": "copilot", "days": "9" * 30, "holds": "all"})
+    refused = admin.post(tokens, {"name": "copilot", "days": "9" * 30, "holds": "all", **MINE})
     assert refused.status_code == 422 and "choose what it may do" in refused.content.decode()
 
 
 def test_whoever_makes_a_token_chooses_what_it_holds_and_may_change_it(client_as, user_with):
-    admin, erin = client_as("admin"), user_with("expert", username="erin")
-    tokens, form = f"/people/{erin.pk}/tokens/", {"name": "copilot", "scopes": ["read"], "days": "30"}
+    admin, bot = client_as("admin"), program()
+    tokens, form = f"/people/{bot.pk}/tokens/", {"name": "copilot", "scopes": ["read"], "days": "30", **MINE}
     refused = admin.post(tokens, form)
     assert refused.status_code == 422 and "choose which permission targets" in refused.content.decode()
     admin.post(tokens, {**form, "holds": "these", "permissions": "pay.read\r\n\r\nleave.book"})
     token = ApiToken.objects.get()
     assert (token.holds_all, token.permissions) == (False, ["pay.read", "leave.book"])
-    page = admin.get(f"/people/{erin.pk}/").content.decode()
+    page = admin.get(f"/people/{bot.pk}/").content.decode()
     assert "2 permissions" in page and "pay.read\nleave.book</textarea>" in page
     assert admin.post(f"{tokens}{token.pk}/permissions/", {}).status_code == 422
     admin.post(f"{tokens}{token.pk}/permissions/", {"holds": "all"})
     assert ApiToken.objects.get().holds is None
-    assert "all permissions" in admin.get(f"/people/{erin.pk}/").content.decode()
+    assert "all permissions" in admin.get(f"/people/{bot.pk}/").content.decode()
 
 
 def test_ones_own_token_holds_what_one_chooses(client_as):
     client = client_as("expert")
-    refused = client.post("/account/token/", {"permissions": "pay.read"})
+    refused = client.post("/account/token/", {"permissions": "pay.read", **MINE})
     assert refused.status_code == 422 and not ApiToken.objects.exists()
     assert "pay.read</textarea>" in refused.content.decode()
-    client.post("/account/token/", {"holds": "these", "permissions": "pay.read"})
+    client.post("/account/token/", {"holds": "these", "permissions": "pay.read", **MINE})
     assert ApiToken.objects.get().holds == {"pay.read"}
     assert "1 permission" in client.get("/account/").content.decode()
 
@@ -152,18 +162,81 @@ def test_the_page_that_shows_a_link_or_token_saves_roles_where_the_persons_own_d
     page = f"/people/{erin.pk}/"
     invited = admin.post("/people/", {"username": "rui", "roles": ["expert"]})
     reset = admin.post(f"{page}reset/")
-    made = admin.post(f"{page}tokens/", {"name": "x", "scopes": ["read"], "days": "3", "holds": "all"})
-    replaced = admin.post(f"{page}tokens/{ApiToken.objects.get().pk}/rotate/")
+    of_bot = f"/people/{program().pk}/tokens/"
+    made = admin.post(of_bot, {"name": "x", "scopes": ["read"], "days": "3", "holds": "all", **MINE})
+    replaced = admin.post(f"{of_bot}{ApiToken.objects.get().pk}/rotate/", MINE)
     for answer in (invited, reset, made, replaced):
         at = f"/people/{answer.context['person'].pk}/"
         assert f'<form method="post" action="{at}" class' in answer.content.decode()
 
 
 def test_a_token_is_not_reached_through_somebody_elses_page(client_as, user_with):
-    admin, erin, rui = client_as("admin"), user_with("expert"), user_with("reviewer")
-    admin.post(f"/people/{erin.pk}/tokens/", {"name": "x", "scopes": ["read"], "days": "3", "holds": "all"})
+    admin, bot, rui = client_as("admin"), program(), user_with("reviewer")
+    form = {"name": "x", "scopes": ["read"], "days": "3", "holds": "all", **MINE}
+    admin.post(f"/people/{bot.pk}/tokens/", form)
     own = ApiToken.objects.get()
     assert admin.post(f"/people/{rui.pk}/tokens/{own.pk}/revoke/").status_code == 404
+
+
+def test_a_program_gets_an_account_that_nobody_signs_in_to(client_as):
+    admin = client_as("admin")
+    page = admin.post(
+        "/people/", {"username": "desk-bot", "roles": ["expert"], "kind": "program"}, follow=True
+    )
+    bot = page.context["person"]
+    assert "/password/" not in page.content.decode() and not bot.has_usable_password()
+    assert not signed_in(Client(), "desk-bot", "") and not signed_in(Client(), "desk-bot", "!")
+    refused = admin.post(f"/people/{bot.pk}/reset/")
+    assert refused.status_code == 409 and "it has no password" in refused.content.decode()
+    assert "program" in admin.get("/people/").content.decode()
+
+
+def test_nobody_makes_a_token_for_another_person_and_the_page_says_what_to_do(client_as, user_with):
+    admin, erin = client_as("admin"), user_with("expert", username="erin")
+    form = {"name": "copilot", "scopes": ["read"], "days": "30", "holds": "these", **MINE}
+    refused = admin.post(f"/people/{erin.pk}/tokens/", form)
+    told = refused.content.decode()
+    assert refused.status_code == 403 and not ApiToken.objects.exists()
+    assert "Nobody makes a token for another person" in told and "Make a service token" not in told
+
+
+@pytest.mark.parametrize("given", ["", "wrong"])
+def test_an_open_browser_alone_hands_out_no_token(client_as, given):
+    admin, bot = client_as("admin"), program()
+    form = {"name": "copilot", "scopes": ["read"], "days": "30", "holds": "all", "password": given}
+    made = [admin.post("/account/token/", form), admin.post(f"/people/{bot.pk}/tokens/", form)]
+    assert [answer.status_code for answer in made] == [422, 422] and not ApiToken.objects.exists()
+    assert all("that is not your password" in answer.content.decode() for answer in made)
+    admin.post(f"/people/{bot.pk}/tokens/", {**form, **MINE})
+    (token,) = ApiToken.objects.all()
+    refused = admin.post(f"/people/{bot.pk}/tokens/{token.pk}/rotate/", {"password": given})
+    assert refused.status_code == 422 and ApiToken.objects.get().digest == token.digest
+
+
+def test_the_password_is_not_to_be_guessed_where_tokens_are_made(client_as):
+    client = client_as("admin")
+    pages = ["/account/token/"] * 10 + [f"/people/{program().pk}/tokens/"] * 21
+    answers = [client.post(page, {"holds": "all", "password": "guess"}) for page in pages]
+    assert [answer.status_code for answer in answers] == [422] * 30 + [429]
+
+
+def test_one_sees_and_ends_the_service_tokens_of_ones_account_and_nobody_elses(client_as, user_with):
+    rui = user_with("reviewer")
+    client, erin = client_as("expert"), User.objects.get(username="expert")
+    about = {"kind": "service", "scopes": ["read"], "expires_at": timezone.now() + timedelta(days=3)}
+    old, other = (
+        ApiToken.objects.create(
+            owner=owner, name=f"old-{owner}", digest=owner.username, created_by=rui, **about
+        )
+        for owner in (erin, rui)
+    )
+    page = client.get("/account/").content.decode()
+    assert "old-expert" in page and "made by reviewer" in page and "old-reviewer" not in page
+    assert client.post(f"/account/tokens/{other.pk}/revoke/").status_code == 404
+    client.post(f"/account/tokens/{old.pk}/revoke/")
+    assert list(ApiToken.objects.all()) == [other]
+    (event,) = AuditEntry.objects.filter(action="service_token.revoked")
+    assert event.actor == erin and event.detail["token"] == "old-expert"
 
 
 def test_a_changed_password_ends_the_other_sessions_and_the_token_and_keeps_this_one(user_with):
@@ -235,6 +308,26 @@ def test_a_strangers_session_is_not_ended_by_its_mark(client_as, user_with):
     mark = other.get("/account/").context["sessions"][0].mark
     client_as("admin").post(f"/account/sessions/{mark}/end/")
     assert other.get("/account/").status_code == 200
+
+
+def test_nobody_signs_in_with_what_the_table_of_sessions_holds(user_with):
+    here, thief = Client(), Client()
+    here.force_login(user_with("expert"))
+    (row,) = Session.objects.all()
+    assert row.pk != here.session.session_key
+    thief.cookies[settings.SESSION_COOKIE_NAME] = row.pk
+    assert thief.get("/account/").status_code == 302 and here.get("/account/").status_code == 200
+    here.post("/logout/")
+    assert not Session.objects.filter(account__isnull=False)
+
+
+def test_who_is_signed_in_stays_so_when_the_keys_are_hashed(user_with):
+    here = Client()
+    here.force_login(user_with("expert"))
+    Session.objects.update(session_key=here.session.session_key)  # as they were
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("trace_site.migrations.0006_hash_session_keys").HASHED)
+    assert here.get("/account/").status_code == 200
 
 
 def test_a_session_says_when_it_was_last_used_and_goes_when_its_time_is_over(

@@ -102,7 +102,7 @@ def test_unknown_address_is_a_page_of_the_site(client_as):
 
 def test_token_is_shown_once(client_as):
     client = client_as("expert")
-    shown = client.post("/account/token/", {"holds": "all"}).content.decode()
+    shown = client.post("/account/token/", {"holds": "all", "password": "pass"}).content.decode()
     (key,) = re.findall(r"trs_[\w-]{43}", shown)
     assert digest_of(key) == ApiToken.objects.get().digest
     assert key not in client.get("/account/").content.decode()
@@ -110,9 +110,9 @@ def test_token_is_shown_once(client_as):
 
 def test_replacing_a_token_ends_the_old_one(client_as):
     client = client_as("expert")
-    client.post("/account/token/", {"holds": "all"})
+    client.post("/account/token/", {"holds": "all", "password": "pass"})
     old = ApiToken.objects.get().digest
-    client.post("/account/token/", {"holds": "all"})
+    client.post("/account/token/", {"holds": "all", "password": "pass"})
     assert ApiToken.objects.get().digest != old
 
 

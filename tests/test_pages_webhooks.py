@@ -162,7 +162,7 @@ def test_the_audit_api_pages_filters_and_is_for_admins(api, hook):
 
 def test_a_token_is_revoked(client_as):
     client = client_as("expert")
-    client.post("/account/token/", {"holds": "all"})
+    client.post("/account/token/", {"holds": "all", "password": "pass"})
     assert ApiToken.objects.count() == 1 and "/api/v1/docs" in client.get("/account/").content.decode()
     page = client.post("/account/token/revoke/", follow=True).content.decode()
     assert ApiToken.objects.count() == 0 and "revoked" in page

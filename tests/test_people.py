@@ -80,6 +80,27 @@ def test_what_is_no_invitation_leaves_nobody(ada, wrong, where):
     assert refused.value.where == where and list(User.objects.all()) == [ada]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("\u0430da", "mixes letters of Cyrillic and Latin"),  # its first letter is Cyrillic
+        ("\u03bfscar", "mixes letters of Greek and Latin"),
+        ("\u0440\u0430\u0441\u0435", "every letter is Cyrillic and looks like a Latin one"),
+    ],
+)
+def test_a_name_that_looks_like_another_is_refused(ada, name, said):
+    with pytest.raises(TraceError, match=said) as refused:
+        invite(ada, name)
+    assert refused.value.where == "username" and list(User.objects.all()) == [ada]
+
+
+@pytest.mark.parametrize(
+    "name", ["\u00c5sa.\u00d8", "\u0418\u0433\u043e\u0440\u044c", "\u7530\u4e2d\u3055\u3093", "d-42"]
+)
+def test_a_name_is_written_in_whatever_script_it_is(ada, name):
+    assert invite(ada, name).username == name
+
+
 def test_roles_are_given_and_taken(ada):
     erin = invite(ada)
     person_change(person=erin, email="", roles=["reviewer", "product_manager"], actor=ada)
@@ -175,10 +196,13 @@ def test_a_reset_ends_password_sessions_token_and_earlier_links(ada, user_with, 
     erin = user_with("expert", username="erin")
     earlier = link_of(erin)
     headers = {"Authorization": f"Token {token_of(erin)}"}
+    _, of_program = service_token_make(owner=erin, name="desk", scopes=["read"], days=1, actor=erin)
     client.force_login(erin)
     erin = person_reset(person=erin, actor=ada)
     assert client.get("/account/").status_code == 302
     assert client.get("/api/v1/domains", headers=headers).status_code == 401
+    assert client.get("/api/v1/domains", headers={"Authorization": f"Token {of_program}"}).status_code == 401
+    assert AuditEntry.objects.get(action="person.password_reset").detail == {"tokens": ["desk"]}
     assert client.post("/login/", {"username": "erin", "password": "pass"}).status_code == 200
     assert "does not work any more" in client.get(earlier).content.decode()
     assert "Set your password" in client.get(link_of(erin), follow=True).content.decode()

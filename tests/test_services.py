@@ -4,6 +4,7 @@ another home's, though that be a copy with the same ports, passwords and pid fil
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -140,6 +141,15 @@ def test_servers_live_as_long_as_somebody_needs_them_and_keep_their_data(home):
     assert second.communicate()[0] == "2 2\n" and is_up(home)
     first.communicate("")
     assert is_down(home)
+
+
+def test_nobody_else_may_look_into_a_home(home):
+    home.chmod(0o755)  # as earlier versions left it
+    assert start(home, "one").communicate()[0] == "1 1\n"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    home.chmod(0o750)  # as somebody chose
+    assert start(home, "two").communicate()[0] == "2 2\n"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o750
 
 
 def test_servers_left_by_a_killed_process_are_adopted_and_then_stopped(home):

@@ -70,6 +70,17 @@ def test_names_tried_from_one_address_run_out_together(ada):
     assert sign_in("ada", "pass", ELSEWHERE).status_code == 302
 
 
+def test_guesses_of_others_keep_nobody_out_who_came_from_there_before(ada, user_with):
+    user_with("expert", username="erin")
+    assert sign_in("ada", "pass").status_code == 302
+    for number in range(61):
+        sign_in(f"person {number}", "Summer2026")
+    assert sign_in("erin", "pass").status_code == 429  # nobody has seen her here
+    assert sign_in("ada", "pass").status_code == 302
+    answers = [sign_in("ada", f"wrong {number}").status_code for number in range(11)]
+    assert answers == [200] * 9 + [429] * 2 and sign_in("ada", "pass").status_code == 429
+
+
 def test_signing_in_forgets_only_the_failures_of_that_name(ada):
     for _ in range(9):
         sign_in("ada", "wrong")

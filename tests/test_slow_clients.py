@@ -141,6 +141,12 @@ def test_a_body_comes_whole_to_its_view(site):
     assert of(one(site, "/simple", b"ab", b"", b"cde")) == (200, "5 bytes")
 
 
+def test_a_body_that_breaks_off_or_has_malformed_chunks_is_refused_with_the_reason(site):
+    """The server tells of both in the same way."""
+    status, text = of(one(site, "/api/v1/simple", b"ab", ends=False, leaves=True))
+    assert status == 400 and "its chunks are malformed" in json.loads(text)["message"] and not ran
+
+
 @pytest.mark.parametrize("said", [True, False], ids=["said", "unsaid"])
 @pytest.mark.parametrize("more", [1, asgi.UNREAD_BYTES + 1])
 def test_a_body_too_large_is_refused_before_a_view_runs(site, said, more):

@@ -1,6 +1,7 @@
 """Tokens of programs: what is stored of them, when they end, and what they may."""
 
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 
 import pytest
@@ -10,9 +11,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from tests.tokens import token_of as of_personal
 from trace_site import access
 from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError, status_of
+from trace_site.people.services import person_invite
 from trace_site.rest.tokens import (
     ApiToken,
     digest_of,
@@ -140,6 +143,57 @@ def test_the_audit_names_the_service_token_that_acted_as_its_owner(user_with):
         assert row.actor_id == user.pk
         sources.append(row.source)
     assert sources == [f"api token {token.pk} {address}", f"api {address}"]
+
+
+def test_an_event_names_the_token_that_acted_and_who_made_it(user_with, client_as):
+    ada, rui = user_with("admin", username="ada"), user_with("admin", username="rui")
+    bot = person_invite(username="desk-bot", email="", roles=["admin"], actor=ada, program=True)
+    token, of_ada = service_token_make(owner=bot, name="nightly", scopes=["write"], days=3, actor=ada)
+    body = {"url": "https://hook.example/x", "events": ["rule.published"]}
+    of_rui, made = partial(service_token_rotate, token=token, actor=rui), []
+    for secret in (lambda: of_ada, lambda: of_rui()[1], lambda: personal_token_make(user=ada)[1]):
+        assert asked(secret(), "/api/v1/webhooks", **body) == 201
+        event = AuditEntry.objects.filter(action="webhook.created").latest("id")
+        row = AuditChange.objects.filter(table_name="trace_site_webhook").latest("id")
+        assert row.token == event.token and row.actor_id == event.actor_id
+        made.append((event.actor.username, event.token["name"], event.token["maker"]))
+    assert made == [("desk-bot", "nightly", "ada"), ("desk-bot", "nightly", "rui"), ("ada", "", "ada")]
+    page = client_as("reviewer", "admin").get("/audit/?action=webhook.created").content.decode()
+    assert "token nightly, made by rui" in page and "personal token" in page
+    reader = Client(headers={"Authorization": f"Token {of_personal(rui)}"})
+    lines = reader.get("/api/v1/audit?action=webhook.created")
+    told = [line["token"] and line["token"]["maker"] for line in lines.json()["results"]]
+    assert told == ["ada", "rui", "ada"]
+
+
+def test_what_a_person_does_on_a_page_names_no_token(client_as):
+    client_as("admin").post("/webhooks/", {"url": "https://hook.example/x", "events": ["rule.published"]})
+    assert AuditEntry.objects.get(action="webhook.created").token is None
+
+
+def test_nobody_holds_a_token_of_another_person(user_with):
+    ada, erin = user_with("admin", username="ada"), user_with("expert", username="erin")
+    with pytest.raises(TraceError, match="in the name of another person") as refused:
+        service_token_make(owner=erin, name="copilot", scopes=["read"], days=3, actor=ada)
+    assert status_of(refused.value.code) == 403
+    before, _ = service(erin, "read")
+    with pytest.raises(TraceError, match="in the name of another person"):
+        service_token_rotate(token=before, actor=ada)
+    service_token_revoke(token=before, actor=ada)
+
+
+def test_a_token_that_was_made_of_another_person_before_goes_on_with_what_is_no_decision(user_with):
+    ada, erin = user_with("admin", username="ada"), user_with("expert", username="erin")
+    _, secret = service(erin, "read", "write")
+    ApiToken.objects.update(created_by=ada)
+    made = Client().post(
+        "/api/v1/change-requests",
+        {"title": "x"},
+        "application/json",
+        headers={"Authorization": f"Token {secret}"},
+    )
+    assert made.status_code == 201 and "approve" not in made.json()["may"]
+    assert asked(secret, f"/api/v1/change-requests/{made.json()['id']}/approve", revision=1) == 403
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ ROLE_LABELS = {
     ADMIN: "admin",
     PRODUCT_MANAGER: "product manager",
 }
+PROGRAM = "program"  # the group of accounts that programs have; it opens nothing
 ANYBODY, ACCOUNT = "anybody", "account"  # signed in or not; signed in, with or without a role
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -65,6 +66,12 @@ def roles_of(user: Any) -> frozenset[str]:
 def remember_roles(user: Any, names: Iterable[str]) -> None:
     """For `roles_of`: the groups of a user that were read along with something else."""
     user._trace_roles = frozenset(names) & frozenset(ROLES)
+
+
+def is_program(user: Any) -> bool:
+    """Whether this is the account of a program: nobody signs in to it."""
+    found: bool = user.groups.filter(name=PROGRAM).exists()
+    return found
 
 
 def allowed(route: str, method: str = "GET") -> tuple[str, ...]:

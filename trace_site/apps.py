@@ -25,8 +25,8 @@ class TraceSiteConfig(AppConfig):
         Area(
             (ACCOUNT,),
             (ACCOUNT,),
-            """account account-token account-token-revoke account-password account-session-end
-            account-sessions-end""",
+            """account account-token account-token-revoke account-service-token-revoke account-password
+            account-session-end account-sessions-end""",
         ),
         Area(
             ROLES,

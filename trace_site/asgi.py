@@ -87,7 +87,7 @@ class Site(ASGIHandler):
         """Fill `body` with what the client sends; how many bytes that is.
 
         What is beyond BODY is counted in `large`.
-        Raises TraceError `too_large`, `not_authenticated`, `unavailable`, `too_slow`; RequestAborted.
+        Raises TraceError `too_large`, `not_authenticated`, `unavailable`, `too_slow`, `bad_request`.
         """
         most, refused = most_taken(scope)
         said = length_said(dict(scope["headers"]).get(b"content-length", b"").decode("latin-1"))
@@ -197,8 +197,10 @@ async def parts_of(receive: Receive) -> AsyncIterator[bytes]:
     more = True
     while more:
         message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestAborted
+        if message["type"] == "http.disconnect":  # who left hears nothing; who sent no proper chunk does
+            broken = "the body ended before it was whole, or its chunks are malformed."
+            hint = "Send it with a Content-Length, or in chunks that end with an empty one."
+            raise TraceError(broken, code="bad_request", hint=hint)
         yield message.get("body", b"")
         more = message.get("more_body", False)
 

@@ -5,8 +5,9 @@ between is told again. The API says it once it knows who asks, and where nothing
 us and the database must pool sessions, not transactions.
 """
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -17,8 +18,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 log = logging.getLogger(__name__)
-NOBODY = ("", "")
-_now: ContextVar[tuple[str, str]] = ContextVar("acting", default=NOBODY)
+NOBODY = ("", "", "")
+_now: ContextVar[tuple[str, str, str]] = ContextVar("acting", default=NOBODY)  # actor, source, token as JSON
 _unsaid: ContextVar[str] = ContextVar("unsaid", default="")  # a source whose user is not known yet
 
 
@@ -45,24 +46,33 @@ def identified_later(source: str) -> Iterator[None]:
             _say(*outer)
 
 
-def identify(actor: Any, service_token: int | None = None) -> None:
+def identify(actor: Any, token: Mapping[str, Any] | None = None) -> None:
     """Name the user after the work began: the API knows the token's owner only then. Holds until the work ends.
 
-    A service token acts as its owner without being them: it is named as well, `api token 3 /api/v1/rules`.
+    A token acts for its owner without being them, so it is named as well, with who made it: {"id", "kind", "name",
+    "maker", "maker_id"}. A service token stands in the source too: `api token 3 /api/v1/rules`.
     """
     source = _unsaid.get() or _now.get()[1]
-    if service_token is not None:
-        source = source.replace("api ", f"api token {service_token} ", 1)[:200]
-    if source and _now.get() != (_key(actor), source):
-        _say(_key(actor), source)
+    if token and token["kind"] == "service":
+        source = source.replace("api ", f"api token {token['id']} ", 1)[:200]
+    said = (_key(actor), source, json.dumps(token) if token else "")
+    if source and _now.get() != said:
+        _say(*said)
+
+
+def token_maker() -> int | None:
+    """The id of who made the token that this work comes through."""
+    token = _now.get()[2]
+    maker: int | None = json.loads(token)["maker_id"] if token else None
+    return maker
 
 
 def _key(actor: Any) -> str:
     return str(getattr(actor, "pk", actor) or "")
 
 
-def _say(actor: str, source: str) -> None:
-    _now.set((actor, source))
+def _say(actor: str, source: str, token: str = "") -> None:
+    _now.set((actor, source, token))
     if connection.connection is not None:
         _tell(connection)
 
@@ -71,7 +81,9 @@ def _tell(wrapper: BaseDatabaseWrapper) -> None:
     """One round trip on the driver's own connection. One that refuses is closed rather than left with a wrong name."""
     try:
         wrapper.connection.execute(
-            "SELECT set_config('trace.actor', %s, false), set_config('trace.source', %s, false)", _now.get()
+            "SELECT set_config('trace.actor', %s, false), set_config('trace.source', %s, false), "
+            "set_config('trace.token', %s, false)",
+            _now.get(),
         )
     except psycopg.Error as error:
         # a broken transaction takes the name back itself when it is rolled back

@@ -41,6 +41,7 @@ API = [
     "evaluation.what_if.api",
 ]
 
+handler400 = "trace_site.views.bad_request"
 handler404 = "trace_site.views.not_found"
 handler500 = "trace_site.views.crashed"
 
@@ -53,6 +54,11 @@ urlpatterns = [
     path("account/", people_views.account, name="account"),
     path("account/token/", people_views.account_token, name="account-token"),
     path("account/token/revoke/", people_views.account_token_revoke, name="account-token-revoke"),
+    path(
+        "account/tokens/<int:token>/revoke/",
+        people_views.account_service_token_revoke,
+        name="account-service-token-revoke",
+    ),
     path("account/password/", people_views.ChangePassword.as_view(), name="account-password"),
     path("account/sessions/end/", people_views.account_sessions_end, name="account-sessions-end"),
     path("account/sessions/<slug:mark>/end/", people_views.account_session_end, name="account-session-end"),

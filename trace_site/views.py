@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.views import LoginView, LogoutView
+from django.core.exceptions import TooManyFieldsSent
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.request import split_domain_port
@@ -15,6 +16,7 @@ from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
 from django.utils.module_loading import import_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.defaults import bad_request as bad_request_page
 from django.views.defaults import page_not_found, server_error
 
 from trace_site import jobs
@@ -67,6 +69,17 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
         return page_not_found(request, exception)
     told = {"message": "There is no such address.", "code": "not_found", "extra": {}}
     return JsonResponse(told, status=404)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """handler400: what Django refuses before a view sees it, such as more parameters than it counts."""
+    if not request.path.startswith("/api/"):
+        return bad_request_page(request, exception)
+    error = TraceError(str(exception), code="bad_request")
+    if isinstance(exception, TooManyFieldsSent):
+        most = f"there are more than {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} parameters."
+        error = TraceError(most, code="too_many", hint="Send fewer at once.")
+    return JsonResponse(error.as_dict(), status=400)
 
 
 def crashed(request: HttpRequest) -> HttpResponse:

@@ -112,6 +112,10 @@ class Log:
             elif entry is not None:
                 self.waiting.append(entry)
 
+    def holds(self, key: UUID) -> bool:
+        """Whether the request waits here to be written."""
+        return any(entry.key == key for entry in list(self.waiting))
+
     def start(self) -> None:
         """From here on what waits is written without being asked; the rest at the end of the process."""
         if self.thread is None:

@@ -108,7 +108,8 @@ def feedback_give(
     caller: str = "",
 ) -> RetrievalRequest:
     """What a caller says of an answer to them; saying it again replaces it. A request that was not drawn for the log is
-    kept now when its `query` comes along, with the `tools` that were answered and the `caller` it named.
+    kept now when its `query` comes along, with the `tools` that were answered and the `caller` it named. Of one that
+    was drawn and is not there the caller must come along: it may have been erased, and can be erased again.
 
     Raises TraceError `not_found`, `unknown_tool`.
     """
@@ -119,6 +120,17 @@ def feedback_give(
             code="not_found",
             where="id",
             hint="Only a share is kept. Send `query` and `tools` along, and the report is kept all the same.",
+        )
+    if (
+        logged
+        and not caller
+        and not (requests.holds(key) or RetrievalRequest.objects.filter(key=key).exists())
+    ):
+        raise TraceError(
+            f"the log does not have request {key}: it was erased, or is not written yet.",
+            code="not_found",
+            where="id",
+            hint="Send the `caller` that the request named, or ask again in a few seconds.",
         )
     given = {"expected": list(dict.fromkeys(expected)), "tools": list(dict.fromkeys(tools))}
     require_known(given)

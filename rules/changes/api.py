@@ -33,7 +33,8 @@ from rules.serializers import (
 )
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import IF_MATCH, InputSerializer, page_of
+from trace_site.rest.schema import IF_MATCH, PEOPLE_DECIDE, InputSerializer, page_of
+from trace_site.rest.tokens import service_token_of
 from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
 
 NO_REQUEST = OpenApiResponse(description="no such change request, change, rule or version")
@@ -191,14 +192,15 @@ class ChangeRequestsList(ApiView):
             )
             for change in given.get("changes", []):
                 add_change(made, change, request.user)
-        answer = _detail(made.pk, request.user)
+        answer = _detail(made.pk, request)
         answer.status_code = 201
         answer["Location"] = reverse("api-change-request", args=[made.pk])
         return answer
 
 
-def _detail(pk: int, user: Any) -> Response:
-    found = selectors.request_detail(pk, user)
+def _detail(pk: int, request: Request) -> Response:
+    found = selectors.request_detail(pk, request.user)
+    decided = {verb.name for verb in VERBS if verb.decides} if service_token_of(request.auth) else set()
     row = found.request
     views = [
         {
@@ -215,7 +217,7 @@ def _detail(pk: int, user: Any) -> Response:
         "approvals": found.words,
         "approvals_missing": found.missing,
         "comments": row.comments.select_related("author"),
-        "may": found.may,
+        "may": [verb for verb in found.may if verb not in decided],
     }
     answer = {**RequestRow(row).data, **RequestMore(about).data}
     return Response(answer, headers={"ETag": etag_of(row.revision)})
@@ -229,7 +231,7 @@ class ChangeRequestOne(ApiView):
         """Read a change request. With its changes, what differs, findings, conflicts, approvals and what you
         may do now.
         """
-        return _detail(pk, request.user)
+        return _detail(pk, request)
 
     @extend_schema(
         parameters=[IF_MATCH],
@@ -280,7 +282,7 @@ REFUSED = OpenApiResponse(
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """`example` is a body; `becomes` the state that the example answer shows."""
+    """`example` is a body; `becomes` the state that the example answer shows; `decides` as of a view."""
 
     name: str
     body: type[InputSerializer]
@@ -289,6 +291,7 @@ class Verb:
     description: str
     example: dict[str, Any]
     becomes: str
+    decides: bool = False
 
 
 VERBS = [
@@ -299,21 +302,21 @@ VERBS = [
     Verb(
         "approve", ApproveIn, services.request_approve, "Approve a change request",
         "Names the revision: an edit since makes it 409. Nobody approves what they wrote in.",
-        {"revision": 4, "comment": "Checked against the cut-over plan."}, "approved",
+        {"revision": 4, "comment": "Checked against the cut-over plan."}, "approved", True,
     ),
     Verb(
         "reject", RejectIn, services.request_reject, "Reject a change request",
         "The reason is shown to the author, who may reopen it.",
-        {"revision": 4, "reason": "Pensioners were moved in 2022."}, "rejected",
+        {"revision": 4, "reason": "Pensioners were moved in 2022."}, "rejected", True,
     ),
     Verb(
         "schedule", ScheduleIn, services.request_schedule, "Have a change request applied later",
         "At a time to come, with its UTC offset. What stands in the way then is written to `blocked`.",
-        {"at": "2027-01-01T00:00:00Z"}, "scheduled",
+        {"at": "2027-01-01T00:00:00Z"}, "scheduled", True,
     ),
     Verb(
         "unschedule", SeenIn, services.request_unschedule, "Take a change request off the schedule",
-        "It stays approved.", {"revision": 4}, "approved",
+        "It stays approved.", {"revision": 4}, "approved", True,
     ),
     Verb(
         "cancel", ReasonIn, services.request_cancel, "Cancel a change request",
@@ -325,12 +328,12 @@ VERBS = [
     ),
     Verb(
         "apply", SeenIn, services.request_apply, "Apply an approved change request",
-        "Publishes all of it or nothing.", {"revision": 4}, "applied",
+        "Publishes all of it or nothing.", {"revision": 4}, "applied", True,
     ),
     Verb(
         "bypass", ReasonIn, services.request_bypass, "Apply a change request that nobody approved",
         "An emergency: needs the permission to bypass the review and a reason, and is audited as such.",
-        {"reason": "Payroll closes tonight and the rule sends people to a dead tool."}, "applied",
+        {"reason": "Payroll closes tonight and the rule sends people to a dead tool."}, "applied", True,
     ),
 ]  # fmt: skip
 
@@ -338,7 +341,7 @@ VERBS = [
 def _view(verb: Verb) -> type[ApiView]:
     @extend_schema(
         summary=verb.summary,
-        description=verb.description,
+        description=f"{verb.description} {PEOPLE_DECIDE}" if verb.decides else verb.description,
         request=verb.body,
         responses={200: RequestRow, 409: REFUSED},
         examples=[
@@ -356,7 +359,7 @@ def _view(verb: Verb) -> type[ApiView]:
         row = verb.call(request=row, actor=request.user, **given)
         return Response(RequestRow(row).data, headers={"ETag": etag_of(row.revision)})
 
-    return type(f"ChangeRequest{verb.name.title()}", (ApiView,), {"post": post})
+    return type(f"ChangeRequest{verb.name.title()}", (ApiView,), {"post": post, "decides": verb.decides})
 
 
 class ChangeRequestComment(ApiView):

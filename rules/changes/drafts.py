@@ -4,7 +4,7 @@ Every edit raises the revision of the request, and of the change it touches. Aft
 approvals and brings the request back to review.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -14,6 +14,7 @@ from rules.changes.permits import audit_request, fitting, held, not_a_writer
 from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion, State
+from trace_site.audit_context import token_maker
 from trace_site.lib.errors import TraceError
 
 LENGTHS = {"title": 200, "description": 5000, "code": 80, "domain": 60, "note": 300}
@@ -40,7 +41,7 @@ def request_create(*, actor: Any, title: str = "", description: str = "") -> Cha
     if error := not_a_writer(actor):
         raise error
     texts = short_texts(title=title, description=description)
-    request = ChangeRequest.objects.create(author=actor, **texts)
+    request = ChangeRequest.objects.create(author=actor, editor_ids=_new_writers(actor, [actor.pk]), **texts)
     audit_request("created", request, actor)
     return request
 
@@ -243,14 +244,19 @@ def _edited(request: ChangeRequest, actor: Any, detail: dict[str, Any] | None) -
     """Raise the revision, remember the writer, and after submission go back to review; `detail` None: no entry."""
     before = request.state
     request.revision += 1
-    if actor.pk != request.author_id and actor.pk not in request.editor_ids:
-        request.editor_ids = [*request.editor_ids, actor.pk]
+    request.editor_ids += _new_writers(actor, [request.author_id, *request.editor_ids])
     if before != State.DRAFT:
         request.state = State.IN_REVIEW
     request.apply_at, request.blocked = None, ""
     request.save()
     if detail is not None:
         audit_request("edited", request, actor, before=before, **detail)
+
+
+def _new_writers(actor: Any, known: Sequence[int]) -> list[int]:
+    """Who writes now and is not known yet: the actor, and who made the token that the actor works through. The maker
+    holds its text, so what a program writes is theirs as well, and not theirs to approve."""
+    return [pk for pk in dict.fromkeys((actor.pk, token_maker())) if pk is not None and pk not in known]
 
 
 # Changes that begin from the rule page: publish a version again, or withdraw the rule. Both go through review.

@@ -91,7 +91,7 @@ def refusal(
             hint = "Ask another domain expert or an admin; cancel it if it is not wanted any more."
         else:
             sentence = "You wrote in this request, so somebody else must approve or reject it."
-            hint = "Ask a domain expert or an admin who did not edit it."
+            hint = "Ask a domain expert or an admin who did not edit it. A token writes for whoever made it."
     elif verb == "approve" and request.revision in said_of:
         sentence = f"You have already approved revision {request.revision}."
     elif verb == "approve" and request.state != State.IN_REVIEW and not missing:

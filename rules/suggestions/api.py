@@ -81,6 +81,8 @@ class SuggestionOne(ApiView):
 
 
 class SuggestionDismiss(ApiView):
+    decides = True
+
     @extend_schema(
         request=DismissIn,
         responses={200: SuggestionOut, 404: NO_SUGGESTION},
@@ -97,6 +99,8 @@ class SuggestionDismiss(ApiView):
 
 
 class SuggestionRestore(ApiView):
+    decides = True
+
     @extend_schema(
         request=None,
         responses={200: SuggestionOut, 404: NO_SUGGESTION},

@@ -90,7 +90,8 @@ class Candidate:
 
 @dataclass(slots=True)
 class FilterContext:
-    """What a run builds once: the names and rule codes there are, dead answers, the queries so far, the word limits."""
+    """What a run builds once: the names and rule codes there are, dead answers, the queries so far, the word limits,
+    the queries that people rejected."""
 
     names: ToolNames
     deprecated: frozenset[str] = frozenset()
@@ -98,6 +99,7 @@ class FilterContext:
     codes: NameFinder = field(default_factory=rule_codes)
     query_words: tuple[int, int] = QueryStage.words
     trace_words: tuple[int, int] = TraceStage.words
+    rejected: frozenset[str] = frozenset()
 
 
 # The query gives no name away: filter V's check of what a person could not have typed unknowingly.

@@ -25,11 +25,12 @@ from synthesis.generate.selectors import run_counts
 from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, run_budget, spent
 from synthesis.llm.prompts import source
 from synthesis.llm.writers import clients, endpoints, llm_writers
-from synthesis.models import Attempt, ModelCall, PromptVersion, Regeneration, Sample, SynthesisRun
+from synthesis.models import Attempt, Decision, ModelCall, PromptVersion, Regeneration, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import FewShots
+from synthesis.samples.rejections import OF_TRACE
 from synthesis.samples.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.samples.staleness import STANDING
 from synthesis.samples.units import alone, equation, join_all, take_over, writing_elsewhere
@@ -186,7 +187,10 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
     rivals = Sample.objects.filter(STANDING, branch=run.branch).exclude(query="")
     rivals = rivals.exclude(run=run, machine=Sample.Machine.PENDING)
     queries = rivals.order_by("id").values_list("query", flat=True)
-    context = catalog.filter_context(recipe, queries, published_codes())
+    of_query = Decision.objects.filter(verdict=Decision.Verdict.REJECT).exclude(reason__in=OF_TRACE)
+    rejected = Sample.objects.filter(human=Sample.Human.REJECTED, branch=run.branch, decisions__in=of_query)
+    refused = rejected.exclude(query="").values_list("query", flat=True)
+    context = catalog.filter_context(recipe, queries, published_codes(), refused)
     pipeline = Pipeline(staff.writers, context, recipe.retries)
     for outcomes in staff.written(pipeline, _units(run, recipe, pending, catalog), progress):
         # a batch whose commit was not heard of is found committed

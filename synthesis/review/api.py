@@ -30,6 +30,8 @@ OWN = frozenset({"query", "trace", "answer", "reason", "follow_up"})  # fields t
 
 
 class ReviewClaim(ApiView):
+    decides = True
+
     @extend_schema(
         request=ClaimIn,
         responses=ClaimOut,
@@ -79,6 +81,8 @@ class ReviewClaimHeartbeat(ApiView):
 
 
 class ReviewDecide(ApiView):
+    decides = True
+
     @extend_schema(
         request=DecisionIn,
         responses={
@@ -107,6 +111,8 @@ class ReviewDecide(ApiView):
 
 
 class ReviewUndo(ApiView):
+    decides = True
+
     @extend_schema(
         responses={
             200: UndoneOut,

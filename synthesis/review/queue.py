@@ -21,7 +21,7 @@ from rules.models import Rule
 from synthesis.models import ReviewItem, ReviewSkip, Sample
 from synthesis.samples.counts import QUEUE_FACETS
 from synthesis.samples.staleness import OVERTAKEN, REPLACED
-from trace_site.access import ADMIN, REVIEWER
+from trace_site.access import ADMIN, PROGRAM, REVIEWER
 from trace_site.lib.errors import TraceError
 
 Round, State = ReviewItem.Round, ReviewItem.State
@@ -104,7 +104,8 @@ def sweep() -> int:
 
 def reviewers() -> QuerySet[User]:
     """Everybody who may read the queue, by name."""
-    found = User.objects.filter(Q(is_superuser=True) | Q(groups__name__in=(REVIEWER, ADMIN)), is_active=True)
+    may_read = Q(is_superuser=True) | Q(groups__name__in=(REVIEWER, ADMIN))
+    found = User.objects.exclude(groups__name=PROGRAM).filter(may_read, is_active=True)
     return found.distinct().order_by("username")
 
 

@@ -42,15 +42,21 @@ class CatalogView:
         return tuple(self.tools[name] for name in names if name in self.tools)
 
     def filter_context(
-        self, recipe: Recipe, seen: Iterable[str] = (), codes: Iterable[str] = ()
+        self,
+        recipe: Recipe,
+        seen: Iterable[str] = (),
+        codes: Iterable[str] = (),
+        rejected: Iterable[str] = (),
     ) -> FilterContext:
-        """What filter V knows of a run; `seen`: queries not to repeat, `codes`: of all rules."""
+        """What filter V knows of a run; `seen`: queries not to repeat, `codes`: of all rules, `rejected`: queries that
+        people refused."""
         index = NearDuplicates()
         for text in seen:
             index.add(text)
         names = ToolNames(self.tools)
+        limits = recipe.query.words, recipe.trace.words
         return FilterContext(
-            names, self.deprecated, index, rule_codes(codes), recipe.query.words, recipe.trace.words
+            names, self.deprecated, index, rule_codes(codes), *limits, rejected=frozenset(rejected)
         )
 
 

@@ -92,9 +92,9 @@ def expire(session: str) -> None:
     """End a session between page and submit."""
     from django.db import connection
 
-    from trace_site.people.sessions import Session
+    from trace_site.people.sessions import Session, stored_key
 
-    Session.objects.filter(session_key=session).delete()
+    Session.objects.filter(pk=stored_key(session)).delete()
     connection.close()
 
 

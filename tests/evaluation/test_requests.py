@@ -216,6 +216,20 @@ def test_a_report_that_brings_a_request_along_is_erased_by_its_caller(user_with,
     assert services.requests_erase(actor=None, caller="anna") == 1 and kept() == []
 
 
+def test_a_report_of_an_erased_request_names_its_caller_so_that_it_can_be_erased_too(
+    user_with, champion, keeping
+):
+    client = program(user_with("expert"))
+    key = ask(client, caller="anna").json()["id"]
+    assert services.requests_erase(actor=None, caller="anna") == 1
+    for body in ({}, {"query": "my payslip"}):
+        refused = report(client, key, verdict="wrong", **body)
+        assert refused.status_code == 404 and "Send the `caller`" in refused.json()["message"]
+    assert kept() == []
+    assert report(client, key, verdict="wrong", query="my payslip", caller="anna").status_code == 200
+    assert services.requests_erase(actor=None, caller="anna") == 1 and kept() == []
+
+
 def test_a_request_that_waits_to_be_written_is_erased_too(user_with, champion, keeping):
     ask(program(user_with("expert")), caller="anna")
     assert len(requests.waiting) == 1

@@ -24,6 +24,7 @@ CELL = {"base": "pocket", "format": "a", "memo": "none", "retrieval": "r", "seed
 TOOLS = '{"name": "Leave/New", "description": "New leave."}\n'
 PASSWORD = "three plain words, 7 of them"
 QUERIES = ["could you tell me when the next holiday of my region is"]
+TOKEN = {"name": "copilot", "scopes": ["retrieve"], "days": "30", "holds": "these"}
 HOOK = {"url": "https://two.example/in", "events": ["rule.published"]}
 NOTHING = """
     logout account-token-revoke account-session-end account-sessions-end password-set
@@ -36,7 +37,7 @@ NOTHING = """
     training:cancel training:resume training:grid_cancel training:grid_resume training:policy_start
     training:retention catalog:query_remove evaluation:start_rule_tests evaluation:gate_start
     evaluation:loop_evaluate
-    people:reset people:deactivate people:activate people:token_rotate people:token_revoke
+    people:reset people:deactivate people:activate people:token_revoke account-service-token-revoke
     webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete webhooks:again
     api-import-undo api-query api-change api-change-rebase api-synthesis-run-cancel
     api-synthesis-run-resume api-review-claims api-review-claim api-review-heartbeat api-review-undo api-assignment
@@ -197,8 +198,9 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "evaluation:run_rule_tests": {**FORM, "test-0-query": "my leave", "test-0-tools": "Loose/One"},
         "people:list": {"username": "ida", "roles": ["expert"]},
         "people:person": {"email": "olga@example.org", "roles": ["reviewer"]},
-        "account-token": {"holds": "all"},
-        "people:token": {"name": "copilot", "scopes": ["retrieve"], "days": "30", "holds": "these"},
+        "account-token": {"holds": "all", "password": "pass"},
+        "people:token": {**TOKEN, "password": "pass"},
+        "people:token_rotate": {"password": "pass"},
         "people:token_permit": {"holds": "these", "permissions": "pay.read"},
         "webhooks:list": HOOK,
         "webhooks:detail": HOOK,

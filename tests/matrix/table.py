@@ -52,6 +52,7 @@ password-set uidb64=invited token=invitation  GET N-ERAP 302  POST N-ERAP 302
 account  GET -ERAP
 account-token  POST -ERAP
 account-token-revoke  POST -ERAP 302
+account-service-token-revoke token=own_tokens  POST -ERAP 302
 account-password  GET -ERAP  POST -ERAP 302
 account-session-end mark=none  POST -ERAP 302
 account-sessions-end  POST -ERAP 302
@@ -449,9 +450,9 @@ people:person pk=other  GET A  POST A 302
 people:reset pk=other  POST A
 people:deactivate pk=other  POST A 302
 people:activate pk=away  POST A 302
-people:token pk=other  POST A
-people:token_rotate pk=other token=service_token  POST A
-people:token_permit pk=other token=service_token  POST A 302
-people:token_revoke pk=other token=service_token  POST A 302
+people:token pk=program  POST A
+people:token_rotate pk=program token=service_token  POST A
+people:token_permit pk=program token=service_token  POST A 302
+people:token_revoke pk=program token=service_token  POST A 302
 # admin
 """)

@@ -33,6 +33,7 @@ from tests.matrix.bodies import bodies, headers, own, queries
 from tests.matrix.routes import Route, routes
 from tests.matrix.table import TABLE
 from tests.matrix.world import LETTERS, NO_ROLE, NOBODY, PEOPLE, make_world
+from tests.tokens import token_of
 from trace_site import access
 from trace_site.webhooks import deliveries
 
@@ -270,3 +271,40 @@ def test_djangos_own_pages_are_for_admins(world):
                     wrong.append(f"{route.name} as {who}: {got.status_code}")
                 world.clients[who].force_login(world.people[who]) if who != NOBODY else None
     assert not wrong, "\n".join(wrong)
+
+
+# what people decide, by the names of its operations; whoever adds an operation that writes says here if it is one
+DECISIONS = """
+    api-change-request-approve api-change-request-reject api-change-request-schedule api-change-request-unschedule
+    api-change-request-apply api-change-request-bypass api-rule-suggestion-dismiss api-rule-suggestion-restore
+    api-review-claims api-review-decisions api-review-undo api-training-promote api-training-rollback
+"""
+
+
+def test_what_people_decide_is_refused_to_service_tokens_and_to_nobody_else(world):
+    """The admin, who may do the most, in a browser, with a personal token, and with a service token of every scope."""
+    by_browser = world.clients["A"]
+    ways = {
+        name: Client(raise_request_exception=False, headers={"Authorization": f"Token {secret}"})
+        for name, secret in (("personal", token_of(world.people["A"])), ("service", world.own_secrets["A"]))
+    }
+    wrong, decided = [], []
+    for route in (route for route in ROUTES if route.name.startswith("api-")):
+        for method in sorted(TABLE[route.name].methods - {"GET"}):
+            answers = {}
+            for way, client in {"browser": by_browser, **ways}.items():
+                world.clients["A"] = client
+                answers[way] = ask(world, route, method, "A")
+            if answers["personal"].status_code != answers["browser"].status_code or not (
+                200 <= answers["personal"].status_code < 300
+            ):
+                wrong.append(f"{method} {route.name}: a person may not, {_said(answers['personal'])}")
+            refused = answers["service"].status_code == 403 and "people decide this" in _said(
+                answers["service"]
+            )
+            if refused:
+                decided.append(route.name)
+            elif answers["service"].status_code != answers["personal"].status_code:
+                wrong.append(f"{method} {route.name}: a service token gets {_said(answers['service'])}")
+    assert not wrong, "\n".join(wrong)
+    assert sorted(decided) == sorted(DECISIONS.split())

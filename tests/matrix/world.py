@@ -52,7 +52,7 @@ from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.jobs import Job
 from trace_site.notices.services import Notice, tell
 from trace_site.people.services import link_of, person_invite
-from trace_site.rest.tokens import service_token_make
+from trace_site.rest.tokens import SCOPES, service_token_make
 from trace_site.webhooks.services import Webhook, WebhookDelivery
 from training.core.grid import read_plan
 from training.grids.services import grid_create, snapshots_of
@@ -256,9 +256,15 @@ def _site(w: SimpleNamespace, folder: Path, admin: User) -> None:
     w.away = User.objects.create_user("ada", is_active=False)
     invited = person_invite(username="ivo", email="", roles=["expert"], actor=admin)
     w.invited, w.invitation = link_of(invited).split("/")[-3:-1]
-    w.service_token, _ = service_token_make(
-        owner=w.other, name="desk", scopes=["retrieve"], days=30, actor=admin
-    )
+    w.program = person_invite(username="desk-bot", email="", roles=["expert"], actor=admin, program=True)
+    about = {"name": "desk", "days": 30}
+    w.service_token, _ = service_token_make(owner=w.program, scopes=["retrieve"], actor=admin, **about)
+    made = {
+        who: service_token_make(owner=user, scopes=SCOPES, actor=user, **about)
+        for who, user in w.people.items()
+    }
+    w.own_tokens = {who: token for who, (token, _) in made.items()}
+    w.own_secrets = {who: secret for who, (_, secret) in made.items()}
     w.job = _job("probe", "running", admin)
     w.ended_job = _job("probe", "failed", admin)
     w.hook = Webhook.objects.create(url="https://x.example", salt="s", events=["ping"], created_by=admin)

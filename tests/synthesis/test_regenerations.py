@@ -221,6 +221,25 @@ def test_the_very_query_that_was_rejected_is_refused(monkeypatch):
     assert second.outcome == "ready"
 
 
+@pytest.mark.parametrize(
+    ("reason", "outcomes"), [("unnatural", ["filtered", "ready"]), ("bad_trace", ["ready"])]
+)
+def test_what_a_person_rejected_is_not_offered_again_elsewhere_word_for_word(monkeypatch, reason, outcomes):
+    """A query whose trace alone was rejected may be."""
+    old = one_rule()
+    reject(old, reason, follow_up="drop")
+    drafts = iter([old.query, "another query about a payslip"])
+    real = TemplateQueryWriter.write
+
+    async def write(self, request):
+        return replace(await real(self, request), query=next(drafts))
+
+    monkeypatch.setattr(TemplateQueryWriter, "write", write)
+    run()
+    assert last() != old
+    assert list(last().attempts.order_by("number").values_list("outcome", flat=True)) == outcomes
+
+
 def test_the_critique_of_the_reviewer_is_told_at_every_attempt(told, monkeypatch):
     old = one_rule()
     told.clear()

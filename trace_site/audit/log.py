@@ -165,6 +165,16 @@ class Line:
     tx: int | None
     before: dict[str, Any] | None = field(default=None, repr=False)
     after: dict[str, Any] | None = field(default=None, repr=False)
+    token: dict[str, Any] | None = None  # through which a program acted for the actor
+
+    @property
+    def through(self) -> str:
+        """The token in words: a service token acts in its own name, beside its owner's."""
+        if self.token is None:
+            return ""
+        if self.token["kind"] == "personal":
+            return "personal token"
+        return f"token {self.token['name']}, made by {self.token['maker'] or 'the command line'}"
 
     @property
     def key(self) -> str:
@@ -213,6 +223,7 @@ def _event_line(entry: AuditEntry, people: Mapping[int, str], veil: Veil | None)
         url=page_url(entry.object_type, entry.object_id),
         detail={"hidden": LATER} if veil else entry.detail,
         tx=entry.txid,
+        token=entry.token,
     )
 
 
@@ -236,6 +247,7 @@ def _change_line(row: AuditChange, people: Mapping[int, str], name: str, hidden:
         tx=row.txid,
         before=None if hidden else row.before,
         after=None if hidden else row.after,
+        token=row.token,
     )
 
 

@@ -2,7 +2,8 @@
 
 AuditEntry is a note: an action with a name, written by `record` in the transaction of the change. AuditChange is the
 proof: one row per changed row of every governed table, written by database triggers only, so that bulk writes and raw
-SQL leave one as well. `txid` joins the note with what it changed.
+SQL leave one as well. `txid` joins the note with what it changed. `token` says in both through which token a program
+acted and who made it; the database takes it from the connection (audit_context.py), whoever writes the row.
 """
 
 from collections.abc import Iterable
@@ -10,9 +11,17 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Func
+from django.db.models import Func, Value
+from django.db.models.functions import Cast, NullIf
 
 TRANSACTION = Func(function="txid_current", output_field=models.BigIntegerField())
+THROUGH = Cast(
+    NullIf(
+        Func(Value("trace.token"), Value(True), function="current_setting", output_field=models.TextField()),
+        Value(""),
+    ),
+    models.JSONField(),
+)
 
 
 class AuditEntry(models.Model):
@@ -24,6 +33,7 @@ class AuditEntry(models.Model):
     object_label = models.CharField(max_length=300)
     detail = models.JSONField(default=dict)
     txid = models.BigIntegerField(null=True, db_index=True, db_default=TRANSACTION)
+    token = models.JSONField(null=True, db_default=THROUGH)
 
     class Meta:
         app_label = "trace_site"
@@ -51,6 +61,7 @@ class AuditChange(models.Model):
     row_id = models.CharField(max_length=100)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
+    token = models.JSONField(null=True, db_default=THROUGH)
 
     class Meta:
         app_label = "trace_site"

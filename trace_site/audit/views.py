@@ -16,6 +16,7 @@ MOST_CHANGES = 50
 COLUMNS = [
     "at",
     "actor",
+    "through",
     "source",
     "action",
     "object_type",

@@ -52,7 +52,9 @@ def ensure_services() -> None:
     if folder in _held:
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if folder.stat().st_mode & 0o007:  # logs, uploads and evaluations are nobody else's to read
+            folder.chmod(0o700)
     except OSError as error:
         raise TraceError(
             f"could not create the data folder ({error.strerror}).",

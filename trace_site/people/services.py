@@ -1,11 +1,13 @@
-"""People: who may sign in, and with which roles; the four roles as groups, and the demo's logins.
+"""Accounts: who may sign in, and with which roles; those of programs; the four roles as groups, and the demo's logins.
 
 Nobody is given a password. A link lets a person set one; it is void once it was used, once the person signs in, and
-after PASSWORD_RESET_TIMEOUT. Only superusers and the command line (`actor` None) change superusers.
+after PASSWORD_RESET_TIMEOUT. A program has an account like a person's that nobody can sign in to: it acts by service
+tokens alone. Only superusers and the command line (`actor` None) change superusers.
 """
 
 import json
 import secrets
+import unicodedata
 from collections.abc import Collection
 from typing import Any
 
@@ -22,13 +24,16 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 from django.utils.module_loading import import_string
 
-from trace_site.access import ADMIN, ROLE_LABELS, ROLES
+from trace_site.access import ADMIN, PROGRAM, ROLE_LABELS, ROLES, is_program
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from trace_site.people.sessions import sessions_end
-from trace_site.rest.tokens import require_power_over
+from trace_site.rest.tokens import require_power_over, tokens_end
 
+# letters of other scripts that nobody tells from Latin ones: names of nothing else are refused
+LIKE_LATIN = frozenset("асеорхуіјѕԁһӏԛԝкмтαινορυκτχ")
+ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK"}  # written together
 DEMO_FILE = "demo.json"
 DEMO_NAMES = {"expert": "erin", "reviewer": "rui", "admin": "ada", "product_manager": "pam"}
 
@@ -42,20 +47,48 @@ def ensure_roles(**_: Any) -> None:
 
 
 @transaction.atomic
-def person_invite(*, username: str, email: str, roles: Collection[str], actor: Any) -> User:
-    """A person without a password; `link_of` is to be handed over. Raises TraceError `bad_input`."""
+def person_invite(
+    *, username: str, email: str, roles: Collection[str], actor: Any, program: bool = False
+) -> User:
+    """A person without a password; `link_of` is to be handed over. Or the account of a program, which never gets one.
+
+    Raises TraceError `bad_input`.
+    """
     _one_at_a_time()
     person = User(
         username=User.normalize_username(username.strip()), email=User.objects.normalize_email(email.strip())
     )
     if User.objects.filter(username__iexact=person.username).exists():
         raise TraceError("somebody has this name already.", code="bad_input", where="username")
+    _refuse_look_alike(person.username)
     person.set_unusable_password()
     _check(person)
     person.save()
     _give(person, roles)
-    audit_models.record(actor=actor, action="person.invited", obj=person, detail={"roles": sorted(roles)})
+    if program:
+        person.groups.add(Group.objects.get_or_create(name=PROGRAM)[0])
+    action = "program.added" if program else "person.invited"
+    audit_models.record(actor=actor, action=action, obj=person, detail={"roles": sorted(roles)})
     return person
+
+
+def _refuse_look_alike(username: str) -> None:
+    """A name is written in one script, so that no Cyrillic letter stands in it for a Latin one."""
+    letters = [letter for letter in username if unicodedata.category(letter).startswith("L")]
+    named = {unicodedata.name(letter, "UNKNOWN").partition(" ")[0] for letter in letters}
+    scripts = sorted({ONE_SCRIPT.get(script, script) for script in named})
+    if len(scripts) > 1:
+        message = f"the name mixes letters of {' and '.join(script.capitalize() for script in scripts)}."
+    elif letters and set("".join(letters).lower()) <= LIKE_LATIN:
+        message = f"every letter is {scripts[0].capitalize()} and looks like a Latin one."
+    else:
+        return
+    raise TraceError(
+        message,
+        code="bad_input",
+        where="username",
+        hint="Type it in one script; such names pass for somebody else's.",
+    )
 
 
 @transaction.atomic
@@ -98,16 +131,24 @@ def person_activate(*, person: User, actor: Any) -> None:
 
 @transaction.atomic
 def person_reset(*, person: User, actor: Any) -> User:
-    """Password, sessions, personal token and earlier links end at once; `link_of` is to be handed over.
+    """Password, sessions, every token of the account and earlier links end at once; `link_of` is to be handed over.
+    Whoever knew the password may have made tokens with it.
 
-    Raises TraceError `not_allowed`.
+    Raises TraceError `not_allowed`, and `bad_state` for a program.
     """
     person = _held(person, actor)
     _refuse_oneself(person, actor, "Change your own password on the account page.")
+    if is_program(person):
+        raise TraceError(
+            f"{person.get_username()} is a program: it has no password.",
+            code="bad_state",
+            hint="Revoke its tokens, or deactivate it.",
+        )
     person.set_unusable_password()
     person.save(update_fields=["password"])
     sessions_end(user=person)
-    audit_models.record(actor=actor, action="person.password_reset", obj=person)
+    detail = {"tokens": tokens_end(owner=person)}
+    audit_models.record(actor=actor, action="person.password_reset", obj=person, detail=detail)
     return person
 
 

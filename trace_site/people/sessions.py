@@ -1,15 +1,18 @@
 """Who signs in, who fails to, and the sessions that come of it.
 
 SESSION_ENGINE: Django's sessions in the database, which also know whose they are and when they were last used.
-A person sees and ends their own. Keys lie in the table as Django keeps them; a page names a session by a mark instead.
+A person sees and ends their own. The table holds the hash of each key, so that nobody signs in with what a copy of the
+database says; a page names a session by a mark.
 
 Wrong passwords are counted, and each sign-in stands in the audit. django-axes counts for each pair of name and address,
-so that nobody locks an admin out from elsewhere; here the names tried from one address are counted together as well.
+so that nobody locks an admin out from elsewhere; here the names tried from one address are counted together as well,
+which keeps out there only those who never signed in from it.
 Both counts lie in the database. What is refused for having been tried too often is not tried, not counted and not
 recorded: an anonymous flood leaves AXES_FAILURE_LIMIT lines a pair and SIGN_IN_FAILURES lines an address in each
 AXES_COOLOFF_TIME.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -33,7 +36,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
 
 from trace_site.audit.models import AuditEntry
-from trace_site.rest.throttles import address_of
+from trace_site.rest.throttles import address_of, counted_address
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
 # as user agents write them, the more special first: Edge says it is Chrome, and Chrome that it is Safari
@@ -55,19 +58,37 @@ class Session(AbstractBaseSession):
         return SessionStore
 
 
+def stored_key(key: str | None) -> str:
+    """What the table holds of the key that the browser has; as long as the column is wide."""
+    return hashlib.sha256((key or "").encode()).hexdigest()[:40]
+
+
 class SessionStore(DatabaseSessions):
+    """Where Django looks for a key, its hash is looked for."""
+
     @classmethod
     def get_model_class(cls) -> type[Session]:
         return Session
 
+    def exists(self, session_key: str) -> bool:
+        return super().exists(stored_key(session_key))
+
+    def delete(self, session_key: str | None = None) -> None:
+        if key := session_key or self.session_key:
+            super().delete(stored_key(key))
+
     def create_model_instance(self, data: dict[str, Any]) -> Any:
         row: Any = super().create_model_instance(data)
+        row.session_key = stored_key(row.session_key)
         row.account, row.seen_at = data.get(SESSION_KEY), timezone.now()
         return row
 
     def _get_session_from_db(self) -> Any:
-        row = super()._get_session_from_db()  # type: ignore[misc]
-        if row is not None and timezone.now() - row.seen_at > SEEN_EVERY:
+        """As Django's, by the hash."""
+        row = Session.objects.filter(pk=stored_key(self.session_key), expire_date__gt=Now()).first()
+        if row is None:
+            self._session_key = None
+        elif timezone.now() - row.seen_at > SEEN_EVERY:
             Session.objects.filter(pk=row.pk).update(seen_at=Now())
         return row
 
@@ -95,12 +116,12 @@ class OpenSession:
 
 def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
     """The user's sessions, the newest use first; `key` is that of the session that asks."""
-    found = []
+    found, own = [], stored_key(key)
     for row in _open_rows(user).order_by("-seen_at"):
         came = row.get_decoded().get(CAME, {})
         since = parse_datetime(came["at"]) if came else None
         address, agent = came.get("address", ""), came.get("agent", "")
-        found.append(OpenSession(mark_of(row.pk), row.pk == key, since, row.seen_at, address, agent))
+        found.append(OpenSession(mark_of(row.pk), row.pk == own, since, row.seen_at, address, agent))
     return found
 
 
@@ -112,11 +133,11 @@ def session_end(*, user: Any, mark: str) -> bool:
 
 def sessions_end(*, user: Any, keep: str | None = None) -> int:
     """End all of the user's sessions but the one with the key `keep`; how many."""
-    return Session.objects.filter(account=user.pk).exclude(pk=keep or "").delete()[0]
+    return Session.objects.filter(account=user.pk).exclude(pk=stored_key(keep)).delete()[0]
 
 
-def mark_of(key: str) -> str:
-    return salted_hmac("trace_site.people.sessions", key).hexdigest()[:16]
+def mark_of(stored: str) -> str:
+    return salted_hmac("trace_site.people.sessions", stored).hexdigest()[:16]
 
 
 def forget_old() -> int:
@@ -130,6 +151,7 @@ def _open_rows(user: Any) -> QuerySet[Session]:
     return Session.objects.filter(account=user.pk, expire_date__gt=Now())
 
 
+LAST_SIGN_INS = 100  # that tell from where somebody comes
 NOBODY = "a name that nobody has"  # what was typed there may be a password
 
 
@@ -143,7 +165,7 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
             ip_address=request.axes_ip_address, attempt_time__gte=get_cool_off_threshold(request)
         )
         failed = recent.aggregate(failed=Sum("failures_since_start"))["failed"]
-        return (failed or 0) >= settings.SIGN_IN_FAILURES
+        return (failed or 0) >= settings.SIGN_IN_FAILURES and not _came_from_here(request, credentials)
 
     def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **kwargs: Any) -> None:
         super().user_login_failed(sender, credentials, request, **kwargs)
@@ -164,6 +186,15 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
         super().user_logged_out(sender, request, user, **kwargs)
         if user is not None:
             _record("logout", request, user, actor=user)
+
+
+def _came_from_here(request: Any, credentials: Any) -> bool:
+    """Whether who has this name signed in from this address before: what others guess there does not keep them out.
+    Their own wrong passwords still count, by name and address."""
+    user = User.objects.filter(username=name_tried(request, credentials)).first()
+    came = AuditEntry.objects.filter(object_type="user", object_id=str(user and user.pk), action="login.ok")
+    addresses = came.order_by("-id").values_list("detail__address", flat=True)[:LAST_SIGN_INS]
+    return any(counted_address(address or "") == request.axes_ip_address for address in addresses)
 
 
 def name_tried(request: HttpRequest, credentials: Mapping[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""People for admins: who may sign in, with which roles, and the tokens of programs that act as somebody.
+"""People for admins: who may sign in, with which roles; programs, which may not, and their tokens.
 
 Then one's own account: password, sessions, API token, how notices come; and the link that sets a password.
 """
@@ -17,13 +17,20 @@ from django.urls import path, reverse_lazy
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from trace_site.access import ROLE_LABELS, ROLES
+from trace_site.access import PROGRAM, ROLE_LABELS, ROLES, is_program
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import KINDS, MailChoice
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
-from trace_site.people.sessions import forget_failures, mark_of, session_end, sessions_end, sessions_of
+from trace_site.people.sessions import (
+    forget_failures,
+    mark_of,
+    session_end,
+    sessions_end,
+    sessions_of,
+    stored_key,
+)
 from trace_site.rest import tokens
 from trace_site.rest.throttles import client_of, refuse_beyond, seconds_to_wait
 from trace_site.rest.tokens import ApiToken
@@ -38,8 +45,12 @@ def people_list(request: HttpRequest) -> HttpResponse:
                 username=request.POST.get("username", ""),
                 email=request.POST.get("email", ""),
                 roles=request.POST.getlist("roles"),
+                program=request.POST.get("kind") == "program",
                 actor=request.user,
             )
+            if is_program(person):
+                messages.success(request, f"{person.username} is a program's account. Make its token here.")
+                return redirect("people:person", person.pk)
             return _person_page(request, person, **_handed_over(request, person))
         except TraceError as error:
             problem = error
@@ -48,6 +59,9 @@ def people_list(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "people": [(person, ", ".join(ROLE_LABELS[role] for role in _roles(person))) for person in page.rows],
+        "programs": {
+            person.pk for person in page.rows if any(g.name == PROGRAM for g in person.groups.all())
+        },
         "given": request.POST,
         "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "problem": problem,
@@ -84,9 +98,10 @@ def person_switch(request: HttpRequest, pk: int, change: Callable[..., None]) ->
 
 @require_POST
 def token_make(request: HttpRequest, pk: int) -> HttpResponse:
-    """A service token of this person; it is shown on this one answer only."""
+    """A service token of a program's account or of one's own; it is shown on this one answer only."""
     person = get_object_or_404(User, pk=pk)
     try:
+        _require_password(request)
         token, secret = tokens.service_token_make(
             owner=person,
             name=request.POST.get("name", ""),
@@ -103,7 +118,12 @@ def token_make(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def token_rotate(request: HttpRequest, pk: int, token: int) -> HttpResponse:
     """The new text is shown on this one answer only."""
-    replaced, secret = tokens.service_token_rotate(token=_service_token(pk, token), actor=request.user)
+    row = _service_token(pk, token)
+    try:
+        _require_password(request)
+        replaced, secret = tokens.service_token_rotate(token=row, actor=request.user)
+    except TraceError as error:
+        return _person_page(request, row.owner, problem_of=row.pk, permit_problem=error)
     return _person_page(request, replaced.owner, token=replaced, secret=secret)
 
 
@@ -127,6 +147,14 @@ def token_revoke(request: HttpRequest, pk: int, token: int) -> HttpResponse:
     return redirect("people:person", pk)
 
 
+def _require_password(request: HttpRequest) -> None:
+    """A browser that was left open makes no tokens. Raises TraceError `bad_input`, `rate_limited`."""
+    refuse_beyond("token-password", request.user.pk, most=30, seconds=900)
+    if not request.user.check_password(request.POST.get("password", "")):
+        hint = "Type the password that you sign in with."
+        raise TraceError("that is not your password.", code="bad_input", where="password", hint=hint)
+
+
 def _held(request: HttpRequest) -> dict[str, Any]:
     """Which permission targets a form gives a token. Raises TraceError `bad_input` where nobody chose."""
     if (chosen := request.POST.get("holds")) not in ("all", "these"):
@@ -148,11 +176,14 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
     problem = more.get("problem") or more.get("token_problem") or more.get("permit_problem")
     chosen = request.POST.getlist("roles") if more.get("problem") else _roles(person)
     wanted = request.POST.getlist("scopes") if more.get("token_problem") else []
+    service = ApiToken.objects.filter(kind=ApiToken.Kind.SERVICE).select_related("created_by")
     context = {
         "person": person,
         "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "email": request.POST.get("email", "") if more.get("problem") else person.email,
-        "tokens": ApiToken.objects.filter(owner=person, kind=ApiToken.Kind.SERVICE),
+        "tokens": service.filter(owner=person),
+        "made": service.filter(created_by=person).exclude(owner=person).select_related("owner"),
+        "is_program": is_program(person),
         "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
         "token_name": request.POST.get("name", "") if more.get("token_problem") else "",
         "token_days": request.POST.get("days", "") if more.get("token_problem") else 90,
@@ -161,10 +192,15 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "most_days": tokens.MOST_DAYS,
         "link_days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
         "is_oneself": person.pk == request.user.pk,
+        "may_make": person.pk == request.user.pk or is_program(person),
         **more,
     }
-    status = 200 if not problem else 403 if problem.code == "not_allowed" else 422
+    status = _status(problem) if problem else 200
     return render(request, "people/person_detail.html", context, status=status)
+
+
+def _status(problem: TraceError) -> int:
+    return {"not_allowed": 403, "rate_limited": 429}.get(problem.code, 422)
 
 
 def _roles(person: User) -> list[str]:
@@ -182,9 +218,11 @@ def account_token(request: HttpRequest) -> HttpResponse:
     """Make or replace the caller's API token; it is shown on this one answer only."""
     refuse_beyond("token", request.user.pk, most=10, seconds=3600)
     try:
+        _require_password(request)
         _, secret = tokens.personal_token_make(user=request.user, **_held(request))
     except TraceError as error:
-        return render(request, "account.html", {"problem": error, **_account_context(request)}, status=422)
+        context = {"problem": error, **_account_context(request)}
+        return render(request, "account.html", context, status=_status(error))
     return render(request, "account.html", {"shown": secret, **_account_context(request)})
 
 
@@ -196,8 +234,17 @@ def account_token_revoke(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
+def account_service_token_revoke(request: HttpRequest, token: int) -> HttpResponse:
+    """One's own may always be ended by oneself, whoever made it."""
+    row = _service_token(request.user.pk or 0, token)
+    tokens.service_token_revoke(token=row, actor=request.user)
+    messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
+    return redirect("account")
+
+
+@require_POST
 def account_session_end(request: HttpRequest, mark: str) -> HttpResponse:
-    own = mark_of(request.session.session_key or "")
+    own = mark_of(stored_key(request.session.session_key))
     if mark != own and session_end(user=request.user, mark=mark):
         messages.success(request, "That browser is signed out.")
     return redirect("account")
@@ -230,7 +277,7 @@ class ChangePassword(PasswordChangeView):
         tokens.personal_token_revoke(user=self.request.user)
         audit_models.record(actor=self.request.user, action="password.changed", obj=form.user)
         messages.success(
-            self.request, "Your password is changed. Other sessions and your API token have ended."
+            self.request, "Your password is changed. Other sessions and your personal token have ended."
         )
         return response
 
@@ -282,7 +329,9 @@ def _account_context(request: HttpRequest) -> dict[str, Any]:
         "sessions": sessions_of(request.user, request.session.session_key),
         "token": tokens.token_of(request.user),
         "token_days": settings.TOKEN_DAYS,
-        "service_tokens": ApiToken.objects.filter(owner=request.user.pk, kind=ApiToken.Kind.SERVICE),
+        "service_tokens": ApiToken.objects.filter(
+            owner=request.user.pk, kind=ApiToken.Kind.SERVICE
+        ).select_related("created_by"),
         "mail_host": settings.EMAIL_HOST,
         "mail_kinds": KINDS,
         "mail_chosen": choice.kinds if choice else [],

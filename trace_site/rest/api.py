@@ -21,6 +21,7 @@ EXAMPLE = {
             "id": 812,
             "at": "2026-11-21T14:02:11.120000Z",
             "actor": "erin",
+            "token": None,
             "source": "page /rules/requests/7/apply/",
             "action": "UPDATE",
             "object_type": "rule",
@@ -62,11 +63,19 @@ class AuditQuery(InputSerializer):
     )
 
 
+class ThroughToken(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    kind = serializers.ChoiceField(choices=["service", "personal"])
+    name = serializers.CharField(allow_blank=True, help_text="of a service token")
+    maker = serializers.CharField(allow_blank=True, help_text="who made it; empty: the command line")
+
+
 class AuditLine(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=["event", "change"], help_text="a named event, or a changed row")
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
     actor = serializers.CharField(allow_blank=True, help_text="empty: a command, a sweep or raw SQL")
+    token = ThroughToken(allow_null=True, help_text="the token through which a program acted for the actor")
     source = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
     action = serializers.CharField()
     object_type = serializers.CharField()

@@ -13,6 +13,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
+from trace_site.access import SAFE
 from trace_site.lib.files import deeper_than, storable_json, strict_json
 
 PAGE_PARAMETERS = [
@@ -122,9 +123,10 @@ DESCRIPTION = """
 Everything the site's pages do with the catalog, the rules and their review, for programs.
 
 **Sign in.** Make a token on the account page and send `Authorization: Token <token>`. It may do what its owner may do,
-and ends after a while and when its owner's password changes. A service token, which an admin makes, has scopes:
-`retrieve`, `read` for GET, `write` for the rest. A signed-in browser may use the API as well; its writes need the CSRF
-header.
+and ends after a while and when its owner's password changes. A service token, which an admin makes for the account of a
+program, has scopes: `retrieve`, `read` for GET, `write` for the rest. What people decide (approve, reject, apply,
+schedule, bypass, review samples, promote, roll back) is refused to it. A signed-in browser may use the API as well; its
+writes need the CSRF header.
 
 **Errors** have one shape, `{"message", "code", "extra"}`: a sentence for people, a stable code for programs, facts.
 400 wrong input (`extra` names the fields) · 401 no token, or one that has ended · 403 `not_allowed` · 404 `not_found` ·
@@ -202,6 +204,7 @@ TAGS_BY_ROOM = {
     "changes": "change-requests",
     "review": "synthesis",
 }
+PEOPLE_DECIDE = "People decide this: a service token gets 403."
 VERBS = {"GET": "read", "POST": "create", "PUT": "save", "PATCH": "change", "DELETE": "remove"}
 
 
@@ -226,7 +229,8 @@ class OperationSchema(AutoSchema):
         """The first sentence of the method's docstring without its full stop, and the rest."""
         told = " ".join((inspect.getdoc(getattr(self.view, self.method.lower())) or "").split())
         summary, _, rest = told.partition(". ")
-        return summary.removesuffix("."), rest
+        decides = getattr(self.view, "decides", False) and self.method not in SAFE
+        return summary.removesuffix("."), f"{rest} {PEOPLE_DECIDE}".strip() if decides else rest
 
     def get_override_parameters(self) -> list[Any]:
         answers = self.get_response_serializers()

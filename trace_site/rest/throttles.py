@@ -37,7 +37,11 @@ def address_of(request: HttpRequest) -> str:
 
 def client_of(request: HttpRequest) -> str | None:
     """The address to count by: of IPv6 the /64, all of which one host may use; None when there is none."""
-    return _addresses(address_of(request))[1]
+    return counted_address(address_of(request))
+
+
+def counted_address(address: str) -> str | None:
+    return _addresses(address)[1]
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +125,8 @@ def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
 
 
 class ByAddress(BaseThrottle):
-    """Requests a minute from one address, whoever asks. A view says by `rate` what its requests are counted as."""
+    """Requests a minute from one address of those that nobody is known by, failed tokens among them. A view says by
+    `rate` what its requests are counted as."""
 
     waiting = 0
 
@@ -145,7 +150,7 @@ class OfDescription(ByAddress):
 
 
 class ByToken(ByAddress):
-    """Requests of one person, and of each service token."""
+    """Requests of one person, and of each service token, wherever they come from and whatever they may."""
 
     def allow_request(self, request: Any, view: Any, more: int = 1) -> bool:
         service = getattr(request.auth, "kind", "") == "service"

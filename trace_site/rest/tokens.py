@@ -2,7 +2,9 @@
 
 A personal token does what its owner may do. It ends after TOKEN_DAYS and when its owner's password changes: it keeps
 the mark that sessions keep, and that mark follows from the stored password. A password that is hashed anew, as Django
-does after an upgrade, ends it too. A service token acts as its owner within its scopes and ends on its day.
+does after an upgrade, ends it too. A service token works within its scopes and ends on its day or when an admin resets
+its owner's password. It belongs to the account of a program or to whoever makes it, never to another person, and it
+decides nothing: what people decide (`ApiView.decides`) is refused to it.
 
 Either says besides which permission targets it holds when it asks for tools: `permissions`, or all of them. Whoever
 makes one chooses; no choice is none.
@@ -25,7 +27,7 @@ from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
-from trace_site.access import remember_roles
+from trace_site.access import is_program, remember_roles
 from trace_site.audit import models as audit_models
 from trace_site.database import GENERATIONS, Generations
 from trace_site.lib.errors import TraceError
@@ -82,6 +84,18 @@ class ApiToken(models.Model):
         return f"{self.kind} token {self.name or self.prefix} of {self.owner}"
 
     @property
+    def as_told(self) -> dict[str, Any]:
+        """What the audit keeps of the token that a program acted through."""
+        maker = self.created_by.get_username() if self.created_by else ""
+        return {
+            "id": self.pk,
+            "kind": self.kind,
+            "name": self.name,
+            "maker": maker,
+            "maker_id": self.created_by_id,
+        }
+
+    @property
     def is_over(self) -> bool:
         if self.expires_at <= timezone.now():
             return True
@@ -124,27 +138,29 @@ class ApiTokenAuthentication(TokenAuthentication):
 
 @cache
 def _token_sql() -> tuple[str, list[str], list[str]]:
-    """(SQL, attributes of a token, of its owner), in the order of the columns; the last two columns are the owner's
-    roles and the counters of what has changed."""
+    """(SQL, attributes of a token, of its owner), in the order of the columns; the last three columns are the name of
+    who made it, the owner's roles and the counters of what has changed."""
     of_token, of_owner = ApiToken._meta.concrete_fields, User._meta.concrete_fields
     columns = [*(f"t.{one.column}" for one in of_token), *(f"u.{one.column}" for one in of_owner)]
     sql = (
-        f"SELECT {', '.join(columns)}, ARRAY(SELECT g.name FROM auth_group g "
+        f"SELECT {', '.join(columns)}, m.username, ARRAY(SELECT g.name FROM auth_group g "
         f"JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id), {GENERATIONS} "
-        "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id WHERE t.digest = %s"
+        "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id "
+        "LEFT JOIN auth_user m ON m.id = t.created_by_id WHERE t.digest = %s"
     )
     return sql, [one.attname for one in of_token], [one.attname for one in of_owner]
 
 
 def token_with_owner(digest: str) -> ApiToken | None:
-    """The token, its owner, the owner's roles and `generations` in one query; the ORM would take longer to word it than
-    Postgres to answer it, with every call of the API."""
+    """The token, its owner, its maker's name, the owner's roles and `generations` in one query; the ORM would take
+    longer to word it than Postgres to answer it, with every call of the API."""
     sql, of_token, of_owner = _token_sql()
     if (row := _first_row(sql, digest)) is None:
         return None
-    *columns, roles, generations = row
+    *columns, maker, roles, generations = row
     token = ApiToken.from_db(DEFAULT_DB_ALIAS, of_token, columns[: len(of_token)])
     token.owner = User.from_db(DEFAULT_DB_ALIAS, of_owner, columns[len(of_token) :])
+    token.created_by = User(pk=token.created_by_id, username=maker) if maker is not None else None
     token.generations = generations or {}
     remember_roles(token.owner, roles)
     return token
@@ -198,6 +214,16 @@ def require_power_over(person: User, actor: Any) -> None:
         )
 
 
+def require_own_or_program(owner: User, actor: Any) -> None:
+    """Nobody holds a token of another person: whoever does acts in their name. Raises TraceError `not_allowed`."""
+    if actor is not None and owner.pk != actor.pk and not is_program(owner):
+        raise TraceError(
+            f"a token of {owner.get_username()} would act in the name of another person.",
+            code="not_allowed",
+            hint="Make an account for the program on the page People, and the token there.",
+        )
+
+
 def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -209,6 +235,17 @@ def require_scope(token: Any, scope: str) -> None:
             f"this token has no scope {scope!r}.",
             code="not_allowed",
             hint=f"It has: {', '.join(token.scopes)}. An admin makes one that may.",
+        )
+
+
+def require_person(token: Any) -> None:
+    """Refuse a decision that comes through a service token: who holds it need not be its owner. Raises TraceError
+    `not_allowed`."""
+    if service_token_of(token) is not None:
+        raise TraceError(
+            f"people decide this, and {token.name!r} is a service token.",
+            code="not_allowed",
+            hint="Decide it on the page, or send your personal token.",
         )
 
 
@@ -262,6 +299,7 @@ def service_token_make(
 ) -> tuple[ApiToken, str]:
     """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`, `not_allowed`."""
     require_power_over(owner, actor)
+    require_own_or_program(owner, actor)
     name, wanted = name.strip(), [scope for scope in SCOPES if scope in scopes]
     if not 0 < len(name) <= 100:
         raise TraceError("a name has 1 to 100 characters.", code="bad_input", where="name")
@@ -288,17 +326,20 @@ def service_token_make(
 
 @transaction.atomic
 def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]:
-    """Another text for the same token, which lasts as long again; the old text is of no use from now on.
+    """Another text for the same token, which lasts as long again; the old text is of no use from now on. Whoever gets
+    the new text is who made the token.
 
     Raises TraceError `not_allowed`; `not_found` for one that somebody else has revoked.
     """
     token = _locked(token)
     require_power_over(token.owner, actor)
+    require_own_or_program(token.owner, actor)
     secret = _new_secret()
     now = timezone.now()
     token.created_at, token.expires_at = now, now + (token.expires_at - token.created_at)
     token.prefix, token.digest, token.last_used_at = secret[:12], digest_of(secret), None
-    token.save(update_fields=["created_at", "expires_at", "prefix", "digest", "last_used_at"])
+    token.created_by = actor
+    token.save(update_fields=["created_at", "created_by", "expires_at", "prefix", "digest", "last_used_at"])
     detail = {"token": token.name}
     audit_models.record(actor=actor, action="service_token.replaced", obj=token.owner, detail=detail)
     return token, secret
@@ -327,6 +368,14 @@ def service_token_revoke(*, token: ApiToken, actor: Any) -> None:
         actor=actor, action="service_token.revoked", obj=token.owner, detail={"token": token.name}
     )
     token.delete()
+
+
+def tokens_end(*, owner: User) -> list[str]:
+    """End every token of the account; the names of the service tokens among them. The caller records it."""
+    found = ApiToken.objects.filter(owner=owner)
+    names = list(found.filter(kind=ApiToken.Kind.SERVICE).values_list("name", flat=True))
+    found.delete()
+    return names
 
 
 def _locked(token: ApiToken) -> ApiToken:

@@ -28,7 +28,7 @@ from trace_site.paging import SIZE, keyset, number_of
 from trace_site.rest import idempotency
 from trace_site.rest.schema import InputSerializer, StrictJSONParser
 from trace_site.rest.throttles import ByAddress, ByToken
-from trace_site.rest.tokens import require_scope, service_token_of
+from trace_site.rest.tokens import ApiToken, require_person, require_scope
 
 log = logging.getLogger(__name__)
 MOST_ROWS = 200
@@ -48,11 +48,11 @@ class ApiView(APIView):
 
     rate = "API"  # which limits count: settings.<rate>_RATE and <rate>_ADDRESS_RATE
     scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
+    decides = False  # true: what it changes is a person's to decide, so that a service token is refused
     writes = True  # false: nothing that the ledger is told of, so that it need not know who asks
     keeps_answers = True  # for who repeats a POST with its Idempotency-Key
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
-    throttle_classes = [ByToken]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         key = self.key_of(request)
@@ -67,20 +67,29 @@ class ApiView(APIView):
         return key
 
     def perform_authentication(self, request: Request) -> None:
-        """Whoever asks too often is refused before a token is looked up."""
-        by_address = ByAddress()
-        if not by_address.allow_request(request, self):
-            self.throttled(request, by_address.wait())
-        super().perform_authentication(request)
+        """Who is known counts for themselves, whatever they may; only who is not counts for the address, which others
+        share. Raises what becomes 401 and 429."""
+        try:
+            known = request.user.is_authenticated
+        except (exceptions.AuthenticationFailed, exceptions.PermissionDenied):  # the latter: a forged form
+            self.count(request, ByAddress())
+            raise
+        self.count(request, ByToken() if known else ByAddress())
+
+    def count(self, request: Request, limit: ByAddress) -> None:
+        if not limit.allow_request(request, self):
+            self.throttled(request, limit.wait())
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if self.writes:
-            identify(request.user, service_token_of(request.auth))
+            identify(request.user, request.auth.as_told if isinstance(request.auth, ApiToken) else None)
         if not hasattr(self, str(request.method).lower()):
             raise exceptions.MethodNotAllowed(str(request.method))
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
         if request.method not in SAFE:
+            if self.decides:
+                require_person(request.auth)
             if not str(request.content_type).startswith("multipart/"):
                 _ = request._request.body  # Django's own cap on its size
             if (key := self.key_of(request)) is not None:
@@ -180,7 +189,14 @@ def require_match(request: Any, current: Any) -> None:
             hint="Send the ETag that the object was read with.",
         )
     named = {etag.strip().removeprefix("W/") for etag in given.split(",")}
-    if "*" not in named and etag_of(current) not in named:
+    if "*" in named:
+        raise TraceError(
+            "`*` names no revision: it would save over whatever somebody else wrote meanwhile.",
+            code="precondition_required",
+            where="If-Match",
+            hint="Send the ETag that the object was read with.",
+        )
+    if etag_of(current) not in named:
         raise TraceError(
             "the object was changed since it was read.",
             code="precondition_failed",

@@ -142,6 +142,8 @@ class TrainingAliases(ApiView):
 
 
 class TrainingModelPromote(ApiView):
+    decides = True
+
     @extend_schema(
         request=PromoteIn,
         responses={200: AliasMoveOut, 409: UNGATED},
@@ -163,6 +165,8 @@ class TrainingModelPromote(ApiView):
 
 
 class TrainingModelRollback(ApiView):
+    decides = True
+
     @extend_schema(
         request=MoveIn,
         responses={200: AliasMoveOut, 409: REFUSED},
