@@ -326,7 +326,7 @@ def test_who_is_signed_in_stays_so_when_the_keys_are_hashed(user_with):
     here.force_login(user_with("expert"))
     Session.objects.update(session_key=here.session.session_key)  # as they were
     with connection.cursor() as cursor:
-        cursor.execute(import_module("trace_site.migrations.0006_hash_session_keys").HASHED)
+        cursor.execute(import_module("trace_site.migrations.0007_hash_session_keys").HASHED)
     assert here.get("/account/").status_code == 200
 
 
