@@ -61,10 +61,11 @@ class Loading(Exception):
 
 
 class Slot:
-    """One model: loading, loaded, or failed."""
+    """One model: loading, loaded, or failed. `before`: what lay in its folder before, until this one is loaded."""
 
-    def __init__(self, identity: str) -> None:
+    def __init__(self, identity: str, before: "Slot | None" = None) -> None:
         self.identity = identity
+        self.before = before
         self.ready = threading.Event()
         self.engine: Any = None
         self.error: TraceError | None = None
@@ -103,18 +104,24 @@ class Models:
 
     def get(self, folder: Path | None, fallback: Sequence[Path] = ()) -> tuple[Path | None, Slot]:
         """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
-        None: the untrained one. Raises Loading, or the reason why the wanted one cannot be loaded."""
+        Where it cannot be loaded, what it was before its files changed, else the first of the others that can. None:
+        the untrained one. Raises Loading, or the reason why the wanted one cannot be loaded."""
         path = None if folder is None else self._allowed(folder)
         slot = self._slot(path, UNTRAINED if path is None else digest(path))
-        if not slot.ready.is_set() or slot.error:
+        if not slot.ready.is_set():
             for other in fallback:
                 if found := self._loaded(self._allowed(other)):
                     return other, found
         if not slot.ready.wait(PATIENCE):
             raise Loading
-        if slot.error:
-            raise slot.error.with_traceback(None)  # else it would collect the frames of every request
-        return folder, slot
+        if slot.error is None:
+            return folder, slot
+        if slot.before is not None:
+            return folder, slot.before
+        for other in fallback:
+            with suppress(TraceError):
+                return self.get(other)
+        raise slot.error.with_traceback(None)  # else it would collect the frames of every request
 
     def _allowed(self, folder: Path) -> Path:
         path = folder.resolve()
@@ -137,7 +144,8 @@ class Models:
             slot = self.slots.get(str(path))
             again = slot and slot.error and time.monotonic() - slot.failed_at > FAILED_SECONDS
             if slot is None or slot.identity != identity or again:
-                slot = Slot(identity)
+                before = slot and (slot.before if slot.error else slot if slot.ready.is_set() else None)
+                slot = Slot(identity, before)
                 threading.Thread(target=self._load, args=(path, slot), daemon=True).start()
                 # not before: where no thread can be started, the next request tries
                 self.slots[str(path)] = slot
@@ -157,6 +165,8 @@ class Models:
             )
         if slot.error:  # its frames hold what had been loaded
             slot.error.__cause__ = slot.error.__context__ = slot.error.__traceback__ = None
+        else:
+            slot.before = None
         slot.failed_at = time.monotonic()
         slot.ready.set()
 

@@ -5,6 +5,7 @@ request on, whoever made the change and wherever.
 Three counters, three parts; a part that moved is forgotten whole and read again as it is needed.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from evaluation.models import Calibration
 from evaluation.requests.log import policy
 from rules.models import Rule, RuleVersion
 from synthesis.models import Snapshot
+from trace_site.artefacts import store
 from trace_site.database import Generations, generation_key
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -38,6 +40,7 @@ from training.registry.registry import (
     tools_of,
 )
 
+log = logging.getLogger(__name__)
 FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
 MOST_MOVES = 20  # of the champion's alias that are looked through for them
 PLAIN_SEARCH = "search"  # asks no model
@@ -237,7 +240,7 @@ class ServingPart:
     def __init__(self) -> None:
         self._models: dict[str, Model | None] = {}
         self.outdated: Model | None = None  # a champion that cannot be asked any more
-        self._folders: dict[int, tuple[str, float]] = {}
+        self._folders: dict[int, tuple[str | TraceError, float]] = {}
         self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
         self._share: float | None = None
@@ -261,11 +264,21 @@ class ServingPart:
 
     def folder(self, model: Model) -> str:
         """Where its files lie on this machine, looked at once a second. Raises TraceError as `export_dir`."""
-        folder, until = self._folders.get(model.pk, ("", 0.0))
+        found, until = self._folders.get(model.pk, ("", 0.0))
         if time.monotonic() > until:
-            folder = str(export_dir(model))
-            self._folders[model.pk] = folder, time.monotonic() + 1
-        return folder
+            try:
+                found = str(export_dir(model))
+            except TraceError as error:
+                found = error
+                log.error("model %s cannot be served: %s", model.pk, error)
+            self._folders[model.pk] = found, time.monotonic() + 1
+        if isinstance(found, TraceError):
+            raise found.with_traceback(None)
+        return found
+
+    def folder_unverified(self, model: Model) -> str:
+        """For an engine, which may hold what lay there and verifies what it loads."""
+        return str(store().local_dir(model.store_key, model.store_digest))
 
     def earlier_champions(self) -> list[Model]:
         """The champions before this one whose files are still there, the latest first, FALLBACKS at most."""

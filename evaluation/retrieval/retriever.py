@@ -61,9 +61,17 @@ class Session:
                 problem = f"there is no domain {query.domain!r}."
                 raise TraceError(problem, code="no_such_domain", where="domain")
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
-        folder = None if self.wanted is None else self.known.serving.folder(self.wanted)
-        self.models: dict[str | None, Model | None] = {folder: self.wanted}
         serves = model == AliasMove.Alias.CHAMPION
+        self.is_damaged = False
+        folder = None
+        if self.wanted is not None:
+            try:
+                folder = self.known.serving.folder(self.wanted)
+            except TraceError:
+                if not serves or self.wanted.removed_at is not None:
+                    raise
+                self.is_damaged, folder = True, self.known.serving.folder_unverified(self.wanted)
+        self.models: dict[str | None, Model | None] = {folder: self.wanted}
         if self.wanted and serves:  # while a new champion loads, the one before it answers
             for earlier in self.known.serving.earlier_champions():
                 try:
@@ -164,7 +172,7 @@ class Session:
                 *newer_notes(sure.newer, self.newer.lost[model.pk if model else None]),
                 *reading_notes(query.query, unread, cut),
                 *trace_notes(**said),
-                *model_notes(model, self.wanted, self.known.serving.outdated),
+                *model_notes(model, self.wanted, self.known.serving.outdated, self.is_damaged),
             ],
             "seconds": round(computed, 4),
             "latency": {
@@ -433,14 +441,21 @@ def described(
     ]
 
 
-def model_notes(model: Model | None, wanted: Model | None, outdated: Model | None) -> list[str]:
+def model_notes(
+    model: Model | None, wanted: Model | None, outdated: Model | None, is_damaged: bool = False
+) -> list[str]:
     if wanted is None:
         old = f"Model {outdated.pk} is of an earlier version and must be trained again" if outdated else ""
         return [
             f"{old or 'No model answered'}: this is a search over descriptions and the clauses of published rules."
         ]
+    state = (
+        f"The files of model {wanted.pk} are damaged" if is_damaged else f"Model {wanted.pk} is still loading"
+    )
+    if model == wanted and is_damaged:
+        return [f"{state}; it answered from memory, and cannot once its engine ends."]
     if model is not None and model != wanted:
-        return [f"Model {wanted.pk} is still loading; model {model.pk}, a champion before it, answered."]
+        return [f"{state}; model {model.pk}, a champion before it, answered."]
     return []
 
 

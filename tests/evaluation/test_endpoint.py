@@ -376,5 +376,16 @@ def test_the_folder_of_a_champion_that_lost_its_files_is_no_fallback(reader, cha
     assert stub.asked[-1]["model"] == str(export_dir(other))
 
 
+def test_a_champion_whose_files_are_damaged_answers_from_memory_and_says_so(reader, champion, stub):
+    known = export_dir(champion) / "trace.json"
+    loaded(stub, champion)
+    known.write_text(known.read_text() + " ")
+    answer = ask(reader)
+    assert answer.status_code == 200 and stub.asked[-1]["model"] == str(known.parent)
+    assert f"The files of model {champion.pk} are damaged; it answered from memory" in str(
+        answer.json()["notes"]
+    )
+
+
 def test_the_command_line_and_the_pages_ask_with_everything_granted(champion):
     assert len(retriever.retrieve(query="my payslip")["tools"]) == 3

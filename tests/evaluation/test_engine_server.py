@@ -190,6 +190,29 @@ def test_while_a_model_loads_the_one_before_it_answers(tmp_path, ask):
     assert ask(models, request)[2]["tools"] == ["new"]
 
 
+def test_a_model_that_cannot_be_loaded_is_answered_for(tmp_path, ask):
+    """By what its folder held before, else by a fallback that is loaded for it."""
+    harmed = []
+
+    def opener(path):
+        if path.name in harmed:
+            raise TraceError("is not the file that the manifest describes.", code="bad_export")
+        return EchoEngine(path.name)
+
+    models = models_below(tmp_path, opener)
+    old, new = (str(folder(tmp_path / name, text=f'"{name}"')) for name in ("old", "new"))
+    request = {"model": new, "fallback": [old], "query": "pay"}
+    digest = ask(models, request)[2]["digest"]
+    harmed.append("new")
+    (tmp_path / "new" / "manifest.json").write_text("{}")
+    status, _, answer = ask(models, request)
+    assert (status, answer["model"], answer["digest"]) == (200, new, digest)
+    models = models_below(tmp_path, opener)
+    assert ask(models, request)[2]["model"] == old
+    harmed.append("old")
+    assert ask(models_below(tmp_path, opener), request)[2]["code"] == "bad_export"
+
+
 def test_a_batch_is_answered_in_order_and_a_mistake_is_its_own(tmp_path, ask):
     export = folder(tmp_path / "m")
     asked = [{"query": "pay"}, {"query": " "}, {"query": "tax", "mode": "both"}]
