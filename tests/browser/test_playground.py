@@ -46,6 +46,7 @@ def test_requests_and_tokens_fit_a_telephone(open_page, site, user_with, champio
     page.goto(f"{site}/account/")
     page.check("input[value=these]")
     page.fill("textarea[name=permissions]", "payroll.read\nleave.book")
+    page.fill("input[name=password]", "pass")
     page.click("text=Make a token")
     assert "2 permissions" in page.goto(f"{site}/account/").text()
     assert page.input_value("textarea[name=permissions]") == "payroll.read\nleave.book"

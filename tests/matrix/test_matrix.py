@@ -186,7 +186,7 @@ def _said(answer: Any) -> str:
 def _told_in_passing(answer: Any) -> list[str]:
     """What a page that answers well says went wrong."""
     said = get_messages(answer.wsgi_request)
-    return [str(message) for message in said._queued_messages if message.level_tag == "error"]
+    return [str(message) for message in getattr(said, "_queued_messages", ()) if message.level_tag == "error"]
 
 
 def _is_error(answer: Any) -> bool:

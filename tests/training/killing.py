@@ -31,7 +31,7 @@ forked.set_forkserver_preload(["tests.training.preloaded"])
 
 
 def small_recipe(max_steps: int = 0) -> Recipe:
-    """Forty steps at most, fp32, one thread, a checkpoint after nearly every step."""
+    """Fifty steps at most, fp32, one thread, a checkpoint after nearly every step."""
     quick = quick_recipe()
     stage = replace(quick.stage2, max_steps=max_steps, micro_batch=3)
     return quick.with_cell(
