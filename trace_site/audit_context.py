@@ -34,6 +34,17 @@ def acting(actor: Any, source: str) -> Iterator[None]:
 
 
 @contextmanager
+def named(actor: Any) -> Iterator[None]:
+    """Inside, it is this actor who works, through what was said before."""
+    here, source = _now.get()
+    if here == _key(actor):
+        yield
+        return
+    with acting(actor, source):
+        yield
+
+
+@contextmanager
 def identified_later(source: str) -> Iterator[None]:
     """What `identify` is called in: from there on row changes carry the user and the source, before that neither."""
     outer, token = _now.get(), _unsaid.set(source[:200])

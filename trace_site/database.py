@@ -25,15 +25,13 @@ RIGHTS = (
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
     "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
 )
-# what the application may do beside reading; every other table: everything but TRUNCATE
-NARROW = {
-    "trace_site_auditchange": "",  # triggers write it
-    "trace_site_auditentry": "INSERT",
-    "django_migrations": "",
-}
+# what the application may only read; of every other table it may do everything but TRUNCATE. Triggers write the first,
+# and NOTE the second
+READ_ONLY = {"trace_site_auditchange", "trace_site_auditentry", "django_migrations"}
+NOTE = "trace_audit_note"  # dates and signs what the application tells it
 # the functions of our triggers, and what they write the ledger with; those of extensions are not ours
 GUARDS = """
-SELECT p.oid::regprocedure::text, starts_with(p.proname, 'trace_audit_of_')
+SELECT p.oid::regprocedure::text, starts_with(p.proname, 'trace_audit_of_'), p.proname
 FROM pg_proc p
 WHERE p.pronamespace = current_schema()::regnamespace AND p.proowner = current_user::regrole
   AND (p.prorettype = 'trigger'::regtype OR starts_with(p.proname, 'trace_audit_'))
@@ -94,25 +92,26 @@ def grant_rights() -> None:
                 ) from error
         for statement in RIGHTS:
             _run(cursor, statement, role=role, schema=schema)
-        for table in set(NARROW) & set(connection.introspection.table_names(cursor)):
+        for table in READ_ONLY & set(connection.introspection.table_names(cursor)):
             _run(cursor, "REVOKE INSERT, UPDATE, DELETE ON {table} FROM {role}", role=role, table=table)
-            if NARROW[table]:
-                _run(cursor, f"GRANT {NARROW[table]} ON {{table}} TO {{role}}", role=role, table=table)
-        _close_functions(cursor, schema)
+        _close_functions(cursor, schema, role)
 
 
-def _close_functions(cursor: CursorWrapper, schema: str) -> None:
-    """Nobody but the tables' own triggers may call what writes the ledger or guards a frozen row.
+def _close_functions(cursor: CursorWrapper, schema: str, role: str) -> None:
+    """Nobody but the tables' own triggers may call what writes the ledger or guards a frozen row; the application may
+    call NOTE.
 
     Whoever may make a temporary table could otherwise hang the ledger's triggers on it and forge rows, or give it the
     name of a table that a guard reads: temporary tables are found first unless the path names them last.
     """
     cursor.execute(GUARDS)
-    for signature, writes_ledger in cursor.fetchall():
+    for signature, writes_ledger, name in cursor.fetchall():
         _run(cursor, f"ALTER FUNCTION {signature} SET search_path = {{schema}}, pg_temp", schema=schema)
         _run(cursor, f"REVOKE EXECUTE ON FUNCTION {signature} FROM PUBLIC")
         if writes_ledger:
             _run(cursor, f"ALTER FUNCTION {signature} SECURITY DEFINER")
+        if name == NOTE:
+            _run(cursor, f"GRANT EXECUTE ON FUNCTION {signature} TO {{role}}", role=role)
 
 
 def _run(cursor: CursorWrapper, statement: str, **names: str) -> None:

@@ -32,7 +32,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
 
-from trace_site.audit.models import AuditEntry
+from trace_site.audit import models as audit_models
 from trace_site.rest.throttles import address_of
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
@@ -187,11 +187,16 @@ def forget_failures(user: User) -> None:
 
 
 def _record(action: str, request: HttpRequest, user: User | None, *, actor: User | None) -> None:
-    AuditEntry.objects.create(
-        actor=actor,
-        action=action,
-        object_type="user",
-        object_id=str(user.pk) if user else "",
-        object_label=user.get_username() if user else NOBODY,
-        detail={"address": address_of(request), "agent": request.META.get("HTTP_USER_AGENT", "")[:200]},
+    audit_models.note(
+        actor,
+        {
+            "action": action,
+            "object_type": "user",
+            "object_id": str(user.pk) if user else "",
+            "object_label": user.get_username() if user else NOBODY,
+            "detail": {
+                "address": address_of(request),
+                "agent": request.META.get("HTTP_USER_AGENT", "")[:200],
+            },
+        },
     )
