@@ -1,4 +1,4 @@
-"""What Postgres guards beside the tables: two roles, what is frozen, and counters of what has changed.
+"""What Postgres guards beside the tables: two roles, what is frozen, one clock, and counters of what has changed.
 
 The owner's role migrates. The application's works and cannot touch the audit tables; it owns nothing, so it can switch
 no trigger off. What it may is said anew after every migration.
@@ -6,11 +6,13 @@ no trigger off. What it may is said anew after every migration.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, ProgrammingError, connection, models, transaction
 from django.db.backends.utils import CursorWrapper
+from django.db.models.functions import Now
 
 from trace_site.lib.errors import TraceError
 
@@ -132,6 +134,35 @@ def frozen_error(error: Exception) -> TraceError | None:
     said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(error)
     hint = "What is frozen stays as it is: make a new one instead."
     return TraceError(f"{said}.", code="frozen", hint=hint, permanent=True)
+
+
+# The clock of all that several processes decide by: what is due or over, and when something was. A query says Now();
+# `tests/test_clock.py` lists who may ask the process' own clock, and why.
+
+
+def database_now() -> datetime:
+    """For what is decided beside a query; one of its own."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
+
+
+class Changed(models.DateTimeField):  # type: ignore[type-arg]  # the stubs alone know that it is generic
+    """When a row was saved last. `auto_now` would ask the process."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"db_default": Now(), **options})
+
+    def pre_save(self, instance: models.Model, add: bool) -> Any:
+        if add:  # the INSERT tells it back
+            return Now()
+        setattr(instance, self.attname, now := database_now())
+        return now
+
+    def deconstruct(self) -> Any:
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.DateTimeField", args, options
 
 
 # Counters that move with the data they name, so that a process knows when what it has cached is old.

@@ -7,11 +7,12 @@ after PASSWORD_RESET_TIMEOUT. Only superusers and the command line (`actor` None
 import json
 import secrets
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.auth.tokens import default_token_generator
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.db import transaction
@@ -24,6 +25,7 @@ from django.utils.module_loading import import_string
 
 from trace_site.access import ADMIN, ROLE_LABELS, ROLES
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from trace_site.people.sessions import sessions_end
@@ -31,6 +33,16 @@ from trace_site.rest.tokens import require_power_over
 
 DEMO_FILE = "demo.json"
 DEMO_NAMES = {"expert": "erin", "reviewer": "rui", "admin": "ada", "product_manager": "pam"}
+
+
+class Links(PasswordResetTokenGenerator):
+    """The tokens of links, which age by the database's clock."""
+
+    def _now(self) -> datetime:
+        return database_now().replace(tzinfo=None)
+
+
+LINKS = Links()
 
 
 def ensure_roles(**_: Any) -> None:
@@ -114,7 +126,7 @@ def person_reset(*, person: User, actor: Any) -> User:
 def link_of(person: User) -> str:
     """The path under which the person sets a password."""
     key = urlsafe_base64_encode(force_bytes(person.pk))
-    return reverse("password-set", args=[key, default_token_generator.make_token(person)])
+    return reverse("password-set", args=[key, LINKS.make_token(person)])
 
 
 def mail_link(person: User, address: str) -> str:

@@ -28,11 +28,11 @@ from django.db.models import QuerySet, Sum
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
 
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.rest.throttles import address_of
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
@@ -62,12 +62,17 @@ class SessionStore(DatabaseSessions):
 
     def create_model_instance(self, data: dict[str, Any]) -> Any:
         row: Any = super().create_model_instance(data)
-        row.account, row.seen_at = data.get(SESSION_KEY), timezone.now()
+        row.account, row.seen_at = data.get(SESSION_KEY), Now()
+        row.expire_date = Now() + timedelta(seconds=self.get_expiry_age())
         return row
 
     def _get_session_from_db(self) -> Any:
-        row = super()._get_session_from_db()  # type: ignore[misc]
-        if row is not None and timezone.now() - row.seen_at > SEEN_EVERY:
+        """As Django's, by the database's clock."""
+        now = {"asked_at": Now()}
+        row: Any = _open_rows().filter(pk=self.session_key).annotate(**now).first()
+        if row is None:
+            self._session_key = None
+        elif row.asked_at - row.seen_at > SEEN_EVERY:
             Session.objects.filter(pk=row.pk).update(seen_at=Now())
         return row
 
@@ -96,7 +101,7 @@ class OpenSession:
 def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
     """The user's sessions, the newest use first; `key` is that of the session that asks."""
     found = []
-    for row in _open_rows(user).order_by("-seen_at"):
+    for row in _open_rows().filter(account=user.pk).order_by("-seen_at"):
         came = row.get_decoded().get(CAME, {})
         since = parse_datetime(came["at"]) if came else None
         address, agent = came.get("address", ""), came.get("agent", "")
@@ -106,7 +111,7 @@ def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
 
 def session_end(*, user: Any, mark: str) -> bool:
     """End the session of this user that has the mark; whether there was one."""
-    wanted = [row.pk for row in _open_rows(user) if mark_of(row.pk) == mark]
+    wanted = [row.pk for row in _open_rows().filter(account=user.pk) if mark_of(row.pk) == mark]
     return bool(Session.objects.filter(pk__in=wanted).delete()[0])
 
 
@@ -121,13 +126,13 @@ def mark_of(key: str) -> str:
 
 def forget_old() -> int:
     """Delete sessions whose time is over and attempts that count no more (what was typed there may be a password)."""
-    over = timezone.now() - settings.AXES_COOLOFF_TIME
-    attempts = int(AccessAttempt.objects.filter(attempt_time__lt=over).delete()[0])
+    over = AccessAttempt.objects.filter(attempt_time__lt=Now() - settings.AXES_COOLOFF_TIME)
+    attempts = int(over.delete()[0])
     return attempts + Session.objects.filter(expire_date__lt=Now()).delete()[0]
 
 
-def _open_rows(user: Any) -> QuerySet[Session]:
-    return Session.objects.filter(account=user.pk, expire_date__gt=Now())
+def _open_rows() -> QuerySet[Session]:
+    return Session.objects.filter(expire_date__gt=Now())
 
 
 NOBODY = "a name that nobody has"  # what was typed there may be a password
@@ -135,6 +140,11 @@ NOBODY = "a name that nobody has"  # what was typed there may be a password
 
 class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
     """AXES_HANDLER."""
+
+    def is_allowed(self, request: Any, credentials: Any = None) -> bool:
+        """Asked first: the time that the attempt has is the database's from here on."""
+        request.axes_attempt_time = database_now()
+        return bool(super().is_allowed(request, credentials))
 
     def is_locked(self, request: Any, credentials: Any = None) -> bool:
         if super().is_locked(request, credentials):
@@ -157,7 +167,7 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
     def user_logged_in(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:
         super().user_logged_in(sender, request, user, **kwargs)
         asks = {"address": address_of(request), "agent": request.META.get("HTTP_USER_AGENT", "")[:200]}
-        request.session[CAME] = {"at": timezone.now().isoformat(), **asks}
+        request.session[CAME] = {"at": database_now().isoformat(), **asks}
         _record("login.ok", request, user, actor=user)
 
     def user_logged_out(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:

@@ -152,7 +152,7 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "person": person,
         "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "email": request.POST.get("email", "") if more.get("problem") else person.email,
-        "tokens": ApiToken.objects.filter(owner=person, kind=ApiToken.Kind.SERVICE),
+        "tokens": tokens.service_tokens_of(person),
         "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
         "token_name": request.POST.get("name", "") if more.get("token_problem") else "",
         "token_days": request.POST.get("days", "") if more.get("token_problem") else 90,
@@ -240,6 +240,7 @@ class SetPassword(PasswordResetConfirmView):
     """Where an admin's link leads: Django's own, for people who are active; it signs nobody in."""
 
     template_name = "registration/password_set.html"
+    token_generator = services.LINKS
     success_url = reverse_lazy("login")
 
     def dispatch(self, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -282,7 +283,7 @@ def _account_context(request: HttpRequest) -> dict[str, Any]:
         "sessions": sessions_of(request.user, request.session.session_key),
         "token": tokens.token_of(request.user),
         "token_days": settings.TOKEN_DAYS,
-        "service_tokens": ApiToken.objects.filter(owner=request.user.pk, kind=ApiToken.Kind.SERVICE),
+        "service_tokens": tokens.service_tokens_of(request.user),
         "mail_host": settings.EMAIL_HOST,
         "mail_kinds": KINDS,
         "mail_chosen": choice.kinds if choice else [],
