@@ -104,4 +104,6 @@ class Redaction:
 
 def _lower(text: str) -> str:
     """One by one: a few capitals have no lower form of one character, and stay."""
+    if text.isascii():
+        return text.lower()
     return "".join(low if len(low := one.lower()) == 1 else one for one in text)
