@@ -5,6 +5,7 @@ import time
 from datetime import datetime, timedelta
 
 import pytest
+from axes.models import AccessAttempt
 from django.conf import settings as site
 from django.contrib.auth import tokens as django_tokens
 from django.urls import reverse
@@ -150,6 +151,13 @@ def test_an_invitation_ends_at_its_time(client, settings, monkeypatch, skewed, o
     settings.PASSWORD_RESET_TIMEOUT = (-1 if over else 1) * AWAY.total_seconds()
     page = client.get(link, follow=True).content.decode()
     assert ("new_password1" in page) is not over
+
+
+@pytest.mark.django_db
+def test_a_wrong_password_counts_from_when_it_was_given(client, user_with, settings, skewed):
+    settings.AXES_ENABLED = True
+    client.post(reverse("login"), {"username": user_with("expert").username, "password": "wrong"})
+    assert is_now(AccessAttempt.objects.get().attempt_time)
 
 
 @pytest.mark.django_db

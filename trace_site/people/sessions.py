@@ -142,7 +142,7 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
     """AXES_HANDLER."""
 
     def is_allowed(self, request: Any, credentials: Any = None) -> bool:
-        """Asked first: the time that the attempt has is the database's from here on."""
+        """Asked first: the attempt is of this time by the database's clock."""
         request.axes_attempt_time = database_now()
         return bool(super().is_allowed(request, credentials))
 
@@ -159,7 +159,11 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
         super().user_login_failed(sender, credentials, request, **kwargs)
         if request is None or request.axes_failures_since_start is None:
             return
-        user = User.objects.filter(username=name_tried(request, credentials)).first()
+        name = name_tried(request, credentials)
+        # a row that was made now has the process' time
+        made = AccessAttempt.objects.filter(username=name, ip_address=request.axes_ip_address)
+        made.filter(failures_since_start=1).update(attempt_time=request.axes_attempt_time)
+        user = User.objects.filter(username=name).first()
         _record("login.failed", request, user, actor=None)
         if request.axes_locked_out:
             _record("login.locked", request, user, actor=None)
