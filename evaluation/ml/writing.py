@@ -165,7 +165,7 @@ class Writing(Batch):
             places |= {one: (places[one][0], fed.logits[at]) for at, one in enumerate(rest)}
         for one, (context, logits) in places.items():
             result, seen = Written(), Seen(Scores(logits[None]), range(1))
-            heard = Told(self.export, result, one.on_event) if one.on_event is not None else None
+            heard = Told(self.export, one.item, result, one.on_event) if one.on_event is not None else None
             if one.decode == TRACE_FREE:
                 writing = self.writer.free(result, seen, heard)
             else:
