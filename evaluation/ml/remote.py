@@ -57,6 +57,7 @@ HINTS = {
     "llm_bad_answer": "Serve the model with vLLM 0.32 or later, as docs/training.md says.",
     "llm_wrong_model": "Serve the export under its own name, as docs/training.md says.",
 }
+POOL = ThreadPoolExecutor(AT_ONCE, "asked")
 T = TypeVar("T")
 
 
@@ -294,6 +295,10 @@ class Engine:
     def holding(self, tools: Sequence[Item], clauses: Sequence[Item]) -> "Engine":
         """The server holds the rows, so no tool can be added to them; clauses are in force beside it."""
         return replace(self, export=overlaid(self.export, clauses))
+
+    def ask(self, *asked: Any) -> Callable[[], Item]:
+        """As `answer`, begun."""
+        return POOL.submit(self.answer, *asked).result
 
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
