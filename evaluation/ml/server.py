@@ -105,11 +105,21 @@ class Models:
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
 
-    def get(self, folder: Path | None, fallback: Sequence[Path] = ()) -> tuple[Path | None, Slot]:
+    def get(
+        self, folder: Path | None, fallback: Sequence[Path] = (), *, is_damaged: bool = False
+    ) -> tuple[Path | None, Slot]:
         """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
         Where it cannot be loaded, what it was before its files changed, else the first of the others that can. None:
-        the untrained one. Raises Loading, or the reason why the wanted one cannot be loaded."""
+        the untrained one. `is_damaged`: it is not to be loaded any more, and may be answered with while it is. Raises
+        Loading, or the reason why the wanted one cannot be loaded."""
         path = None if folder is None else self._allowed(folder)
+        if path is not None and is_damaged:
+            if found := self._loaded(path):
+                return folder, found
+            for other in fallback:
+                with suppress(TraceError):
+                    return self.get(other)
+            raise TraceError("its files are damaged.", code="bad_export", where=str(path))
         slot = self._slot(path, UNTRAINED if path is None else digest(path))
         if not slot.ready.is_set():
             for other in fallback:
@@ -137,6 +147,7 @@ class Models:
     def _loaded(self, path: Path) -> Slot | None:
         with self.lock:
             slot = self.slots.get(str(path))
+            slot = slot and (slot.before or slot)
             if slot is None or not slot.ready.is_set() or slot.error:
                 return None
             self.slots.move_to_end(str(path))
@@ -219,11 +230,11 @@ def read_models(data: Answer) -> Answer:
     if not isinstance(held, str):
         raise TraceError("must be the name of what is held.", code="bad_request", where="/held")
     if model is None and held:
-        return {"model": None, "fallback": fallback, "held": held}
+        return {"model": None, "fallback": fallback, "held": held, "damaged": False}
     if not isinstance(model, str) or not model:
         problem = "must be the folder of an exported model, or null where something is held."
         raise TraceError(problem, code="bad_request", where="/model")
-    return {"model": Path(model), "fallback": fallback, "held": held}
+    return {"model": Path(model), "fallback": fallback, "held": held, "damaged": data.get("damaged") is True}
 
 
 def read_request(data: Answer) -> Answer:
@@ -252,7 +263,8 @@ def sent(row: Answer) -> Answer:
 def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
     """The engine that answers, and what is said of its model beside the answer."""
     chosen = read_models(data)
-    folder, slot = models.get(chosen["model"], [Path(one) for one in chosen["fallback"]])
+    fallback = [Path(one) for one in chosen["fallback"]]
+    folder, slot = models.get(chosen["model"], fallback, is_damaged=chosen["damaged"])
     about = {"model": None if folder is None else str(folder), "digest": slot.identity}
     return slot.engine_with(chosen["held"], models), about
 

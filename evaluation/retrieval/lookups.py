@@ -277,7 +277,7 @@ class ServingPart:
         return found
 
     def folder_unverified(self, model: Model) -> str:
-        """For an engine, which may hold what lay there and verifies what it loads."""
+        """For an engine, which may hold what lay there."""
         return str(store().local_dir(model.store_key, model.store_digest))
 
     def earlier_champions(self) -> list[Model]:

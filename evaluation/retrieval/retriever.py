@@ -95,7 +95,7 @@ class Session:
             if at and model
             for name in self.known.catalog.without(at, model.store_digest)
         ]
-        asked = {"model": wanted, "fallback": fallback, "held": self.held}
+        asked = {"model": wanted, "fallback": fallback, "held": self.held, "damaged": self.is_damaged}
         return asked | {"without": list(dict.fromkeys(without))}
 
     @property

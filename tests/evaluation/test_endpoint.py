@@ -382,6 +382,7 @@ def test_a_champion_whose_files_are_damaged_answers_from_memory_and_says_so(read
     known.write_text(known.read_text() + " ")
     answer = ask(reader)
     assert answer.status_code == 200 and stub.asked[-1]["model"] == str(known.parent)
+    assert stub.asked[-1]["damaged"]  # so it is not loaded again
     assert f"The files of model {champion.pk} are damaged; it answered from memory" in str(
         answer.json()["notes"]
     )

@@ -211,7 +211,9 @@ def test_a_model_that_cannot_be_loaded_is_answered_for(tmp_path, ask):
     (tmp_path / "new" / "manifest.json").write_text("{}")
     status, _, answer = ask(models, request)
     assert (status, answer["model"], answer["digest"]) == (200, new, digest)
+    assert ask(models, request | {"damaged": True})[2]["digest"] == digest
     models = models_below(tmp_path, opener)
+    assert ask(models, request | {"damaged": True})[2]["model"] == old
     assert ask(models, request)[2]["model"] == old
     harmed.append("old")
     assert ask(models_below(tmp_path, opener), request)[2]["code"] == "bad_export"

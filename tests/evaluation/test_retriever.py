@@ -84,6 +84,7 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
         "permissions": None,
         "without": [],
         "fallback": [],
+        "damaged": False,
         "held": f"/{content_hash([])}",
         "domain": None,
         "exact": True,
