@@ -18,7 +18,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, F, Q
 from django.urls import reverse
-from django.utils import timezone
 
 from catalog.core.clusters import ALGORITHM, MAX_OPERATIONS, MAX_SIZE, find_clusters
 from catalog.core.edges import FLOOR, Graph, Pair, ToolText, operations, pair_of
@@ -29,6 +28,7 @@ from catalog.models import Cluster, Clustering, Domain, LabelledQuery, Neighbour
 from catalog.selectors import rule_writers
 from catalog.services import catalog_lock, write_or_update
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.jobs import Job, JobContext, JobPostponed, enqueue
 from trace_site.lib.child import run_child
 from trace_site.lib.errors import TraceError
@@ -377,7 +377,7 @@ def cluster_dismiss(*, cluster: Cluster, reason: str, actor: Any) -> None:
         message = f"Say why the cluster needs no rule, in at least {MIN_REASON} characters."
         raise TraceError(message, code="no_reason", where="reason")
     row = _newest(cluster)
-    row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, timezone.now()
+    row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, database_now()
     row.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
     audit_models.record(actor=actor, action="cluster.dismissed", obj=row, detail={"reason": reason})
 
@@ -400,7 +400,7 @@ def cluster_assign(*, cluster: Cluster, owner: Any, due: date | None, actor: Any
     if owner is not None and not rule_writers().filter(pk=owner.pk).exists():
         message = f"{owner} cannot write rules; domain experts and admins can."
         raise TraceError(message, code="not_allowed", where="owner")
-    if owner is not None and due is not None and due < timezone.localdate():
+    if owner is not None and due is not None and due < database_now().date():
         raise TraceError("The day is over already.", code="bad_input", where="due")
     if row.dismissed_reason:
         raise TraceError(f"{row.label} is dismissed.", code="bad_state", where=f"cluster {row.pk}")

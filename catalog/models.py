@@ -5,9 +5,11 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
+from django.db.models.functions import Now
 from pgvector.django import VectorField
 
 from catalog.core.tokens import CLAUSES
+from trace_site.database import Changed
 
 
 class Domain(models.Model):
@@ -59,8 +61,8 @@ class Tool(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     blocked_because = models.CharField(max_length=300, blank=True, default="", db_default="")
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = Changed()
 
     class Meta:
         ordering = ["name"]
@@ -114,7 +116,7 @@ class CatalogImport(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -139,7 +141,7 @@ class ToolRevision(models.Model):
         related_name="undo_revisions",
         help_text="the import whose undoing brought this content back",
     )
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -193,7 +195,7 @@ class Clustering(models.Model):
     )
     algorithm = models.CharField(max_length=60)
     params = models.JSONField(default=dict)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["domain", "-version"]
@@ -278,7 +280,7 @@ class LabelledQuery(models.Model):
     tools = models.JSONField(help_text="gold tool names")
     source = models.CharField(max_length=200, blank=True)
     extra = models.JSONField(default=dict)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["id"]

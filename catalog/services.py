@@ -8,12 +8,12 @@ from typing import Any
 from django.apps import apps
 from django.db import connection, transaction
 from django.db.models import Max, Model, Q
-from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from catalog.core.ledger import LedgerRow, assign_slots
 from catalog.models import TokenUnit, Tool
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 
 CATALOG_LOCK = 0x7472_6163  # one writer of the catalog at a time
@@ -91,7 +91,7 @@ def tool_block(*, tool: Tool, because: str, actor: Any) -> None:
     tool = Tool.objects.select_for_update().defer("embedding", "search").get(pk=tool.pk)
     if tool.blocked_at is not None:
         raise TraceError(f"{tool.name} is blocked already.", code="bad_state")
-    tool.blocked_at, tool.blocked_by, tool.blocked_because = timezone.now(), actor, because
+    tool.blocked_at, tool.blocked_by, tool.blocked_because = database_now(), actor, because
     tool.save(update_fields=["blocked_at", "blocked_by", "blocked_because"])
     audit_models.record(actor=actor, action="tool.blocked", obj=tool, detail={"because": because})
 

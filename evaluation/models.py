@@ -4,10 +4,12 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models.functions import Now
 
 from catalog.models import Cluster, Clustering, Domain, LabelledQuery, Tool
 from rules.models import Rule, RuleVersion
 from synthesis.models import Sample
+from trace_site.database import Changed
 from trace_site.jobs import Job
 from training.models import AliasMove, Model
 
@@ -42,7 +44,7 @@ class Benchmark(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["name", "-version"]
@@ -87,7 +89,7 @@ class GroupDefinition(models.Model):
     )
     words = models.TextField(help_text="what the three groups are")
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    made_at = models.DateTimeField(auto_now_add=True)
+    made_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -141,7 +143,7 @@ class Evaluation(models.Model):
         help_text="{clauses, rules, untrained}: how many it answered with, of how many rules, and how many of them it "
         "was not trained on; null: of a probe or the baseline, or measured before this was kept",
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -186,7 +188,7 @@ class Calibration(models.Model):
     development = models.JSONField(help_text="keys of the evaluations it was fitted on")
     n = models.PositiveIntegerField(help_text="requests it was fitted on")
     n_outside = models.PositiveIntegerField(help_text="of them those that no tool answers")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["model", "decode"]
@@ -204,7 +206,7 @@ class Comparison(models.Model):
     rows = models.JSONField(help_text="[evaluation.core.versus.Row]: all domains first, then each")
     draws = models.PositiveIntegerField(help_text="bootstrap draws")
     seed = models.BigIntegerField(help_text="of the draws")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["id"]
@@ -245,7 +247,7 @@ class GateReport(models.Model):
         "rule_tests: [ids], definition: id, answers: hash of groups and scores}",
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="gate_reports")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -292,7 +294,7 @@ class RuleTestResult(models.Model):
         help_text="[{query, tools, found}] in the order of the tests; found: ranked names"
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["version", "model"]
@@ -317,7 +319,7 @@ class RequestLogPolicy(models.Model):
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
-    changed_at = models.DateTimeField(auto_now=True)
+    changed_at = Changed()
 
     def __str__(self) -> str:
         return f"{self.share:.0%} for {self.days} days"
@@ -416,7 +418,7 @@ class KeptOutAnswer(models.Model):
         null=True, help_text="names, as the embedding ranks them; null: nothing was embedded"
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from catalog.models import Domain, TokenUnit, Tool
 from rules.core.reading import Stance
 from rules.core.text_clauses import TextClause
+from trace_site.database import Changed
 
 
 class Rule(models.Model):
@@ -21,7 +22,7 @@ class Rule(models.Model):
         default=False,
         help_text="its clauses decide only once a model has learned them, not from publication on",
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["domain", "code"]
@@ -48,7 +49,7 @@ class RuleVersion(models.Model):
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["rule", "-number"]
@@ -194,7 +195,7 @@ class ChangeRequest(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     created_at = models.DateTimeField(db_default=Now())
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = Changed()
 
     class Meta:
         ordering = ["-id"]
@@ -243,7 +244,7 @@ class RuleChange(models.Model):
     )
     revision = models.PositiveIntegerField(default=1, help_text="rises with every save; what If-Match names")
     edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    edited_at = models.DateTimeField(auto_now=True)
+    edited_at = Changed()
     version = models.ForeignKey(
         RuleVersion,
         null=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from catalog.core.tokens import clause_token
 from catalog.models import TokenUnit, Tool
@@ -34,6 +34,7 @@ from rules.core.text_clauses import TextClause, text_clauses
 from rules.models import Rule, RuleClause, RuleHealth, RuleReading, RuleVersion
 from rules.selectors import newest_readings
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from trace_site.webhooks.services import emit, emit_all
@@ -274,7 +275,7 @@ def pair_correct(
     corrections = [one for one in old.corrections if sorted(one["pair"]) != wanted]
     if is_apart is not None:
         told = {"reason": reason[:LONGEST_REASON], "author": actor.pk if actor else None}
-        at = timezone.now().isoformat()
+        at = database_now().isoformat()
         corrections.append({"pair": wanted, "apart": is_apart, **told, "at": at})
     reading = RuleReading.objects.create(
         version=version,
@@ -364,7 +365,7 @@ def _write(newest: RuleBook, versions: dict[RuleKey, int], book: RuleBook, keys:
         else Rule.objects.filter(code__in=[code for _, code in wanted])
     )
     ids = {(domain, code): pk for pk, domain, code in named.values_list("pk", "domain_id", "code")}
-    now, rows = timezone.now(), []
+    rows = []
     for key in wanted:
         rule = newest.rules[key]
         findings = check_reading(rule.reading, book, key)
@@ -375,7 +376,7 @@ def _write(newest: RuleBook, versions: dict[RuleKey, int], book: RuleBook, keys:
                 light=light_of(findings),
                 findings=[finding.as_dict() for finding in findings],
                 words=f"{rule.code} {rule.content.target} {rule.content.text}".casefold(),
-                checked_at=now,
+                checked_at=Now(),
             )
         )
     RuleHealth.objects.bulk_create(

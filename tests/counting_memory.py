@@ -4,8 +4,8 @@ from django.core.cache.backends.locmem import LocMemCache
 
 
 class CountingMemory(LocMemCache):
-    def count(self, name: str, more: int, seconds: int) -> int:
+    def count(self, name: str, more: int, seconds: int) -> tuple[int, int]:
         self.add(name, 0, timeout=seconds)
-        return self.incr(name, more)
+        return self.incr(name, more), seconds
 
     count_often = count

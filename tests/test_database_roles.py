@@ -1,15 +1,20 @@
 """The application's role: what it may do is enough to work, and too little to leave no trace."""
 
+from datetime import timedelta
+
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import Group
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from synthesis.models import SnapshotSample
 from tests.as_application import as_application  # noqa: F401
 from tests.factories import make_domain, make_rule, make_sample, make_snapshot, make_tool
 from trace_site.audit import models as audit_models
-from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.audit.models import TRANSACTION, AuditChange, AuditEntry
+from trace_site.audit_context import acting
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +70,7 @@ def test_the_database_refuses_what_no_page_needs(statement):
         "UPDATE trace_site_auditchange SET source = 'x'",
         "DELETE FROM trace_site_auditchange",
         "TRUNCATE trace_site_auditchange",
+        "INSERT INTO trace_site_auditentry SELECT * FROM trace_site_auditentry LIMIT 1",
         "UPDATE trace_site_auditentry SET action = 'x'",
         "DELETE FROM trace_site_auditentry",
         "TRUNCATE trace_site_auditentry",
@@ -75,6 +81,26 @@ def test_the_audit_tables_cannot_be_touched(statement):
     audit_models.record(actor=None, action="a.b", obj=make_domain("hr"))
     sql("SET CONSTRAINTS ALL IMMEDIATE")
     refuse(statement)
+
+
+def test_an_event_is_dated_and_signed_by_the_database_whatever_the_application_says(user_with):
+    person = user_with("admin")
+    said = (
+        '[{"action": "a.b", "object_type": "x", "object_id": "", "object_label": "", "detail": {}, "actor_id": 99, \
+        "at": "2020-01-01", "txid": 1}]'
+    )
+    with acting(person, "page /x"):
+        sql(f"SELECT trace_audit_note('{said}')")
+    [entry] = AuditEntry.objects.annotate(
+        own=TRANSACTION, is_now=Q(at__gt=Now() - timedelta(minutes=1), at__lte=Now())
+    )
+    assert (entry.actor, entry.txid, entry.is_now) == (person, entry.own, True)
+
+
+def test_an_event_in_the_name_of_nobody_is_refused():
+    with pytest.raises(DatabaseError, match="violates foreign key"), transaction.atomic():
+        audit_models.record(actor=987_654, action="a.b", obj=make_domain("hr"))
+        sql("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 def test_the_ledgers_triggers_cannot_be_hung_on_a_table_of_ones_own():

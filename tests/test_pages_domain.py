@@ -580,8 +580,8 @@ def test_the_start_page_shows_the_domain_with_the_most_wrong_answers_expected(cl
 @pytest.mark.parametrize(
     ("path", "most"),
     [
-        ("/", 22),
-        ("/clusters/", 16),
+        ("/", 23),
+        ("/clusters/", 17),
         ("/coverage/hr/rules/", 36),
         ("/coverage/hr/report/", 36),
         ("/coverage/hr/requests/", 36),

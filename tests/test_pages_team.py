@@ -65,14 +65,14 @@ def test_the_team_page_costs_the_same_with_many_people_and_assignments(
     person = User.objects.get(username="alma")
     admin.get("/synthesis/team/")
     # session, user, roles, strip; team 6; mine, running, ended; domains and people of the form, each twice
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         admin.get("/synthesis/team/")
     from synthesis.team.services import assign
 
     for number in range(3):
         who = user_with("reviewer", username=f"r{number}")
         assign(assignee=who, actor=person, filters={}, count=1)
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         assert "Take back 1" in text(admin.get("/synthesis/team/"))
 
 

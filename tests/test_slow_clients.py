@@ -99,7 +99,7 @@ def site(settings):
     gate.set()
     limits._route.cache_clear()
     for lane in site.lanes.values():
-        lane.shutdown()
+        lane.threads.shutdown()
 
 
 class Client:
@@ -127,6 +127,10 @@ class Client:
         await asyncio.wait_for(self.task, 10)
         body = b"".join(message.get("body", b"") for message in self.taken)
         return (self.taken[0]["status"] if self.taken else None), body.decode()
+
+
+def token(name):
+    return [(b"authorization", f"Token {name}".encode())]
 
 
 def of(coroutine):
@@ -213,12 +217,12 @@ def test_a_body_that_never_ends_is_hung_up_on_and_held_no_thread(site, monkeypat
         return [await client.answer() for client in slow]
 
     assert {status for status, _ in of(run())} == {408}
-    assert ran == [] and not site.lanes[asgi.PAGES]._threads
+    assert ran == [] and not site.lanes[asgi.PAGES].threads._threads
 
 
 def test_pages_that_are_held_up_hold_up_neither_the_health_check_nor_what_has_a_lane(site):
     async def run():
-        clients = [Client(site, "/held") for _ in range(3 * asgi.THREADS[asgi.PAGES])]
+        clients = [Client(site, "/held", headers=token(n)) for n in range(3 * asgi.THREADS[asgi.PAGES])]
         while len(ran) < asgi.THREADS[asgi.PAGES]:
             await asyncio.sleep(0.001)
         answers = [await Client(site, at).answer() for at in ("/healthz", "/long")]
@@ -233,7 +237,7 @@ def test_pages_that_are_held_up_hold_up_neither_the_health_check_nor_what_has_a_
 def test_what_programs_ask_is_answered_while_pages_and_long_waits_are_held_up(site):
     async def run():
         threads = asgi.THREADS[asgi.PAGES] + asgi.THREADS[asgi.LONG]
-        clients = [Client(site, at) for at in ("/held", "/slow") for _ in range(threads)]
+        clients = [Client(site, at, headers=token(n)) for at in ("/held", "/slow") for n in range(threads)]
         while len(ran) < threads:
             await asyncio.sleep(0.001)
         answers = [await Client(site, "/long").answer() for _ in range(20)]
@@ -242,6 +246,49 @@ def test_what_programs_ask_is_answered_while_pages_and_long_waits_are_held_up(si
 
     answers, held_up = of(run())
     assert {status for status, _ in [*answers, *held_up]} == {200}
+
+
+def test_who_asks_much_holds_up_himself_alone(site, monkeypatch):
+    """Behind a hundred requests of one token stands that of another; past the bound both are told to come again."""
+    monkeypatch.setattr(asgi, "MOST_WAITING", 100)
+
+    async def run():
+        much = [Client(site, "/held", headers=token("much")) for _ in range(100)]
+        while not ran:
+            await asyncio.sleep(0.001)
+        answers = [await one(site, "/simple", headers=token("other")) for _ in range(20)]
+        much += [
+            Client(site, "/held", headers=token("much")) for _ in range(100 - site.lanes[asgi.PAGES].most)
+        ]
+        await asyncio.sleep(0.05)
+        refused = [await one(site, "/api/v1/simple", headers=token(name)) for name in ("other", "much")]
+        gate.set()
+        return answers, refused, [await client.answer() for client in much]
+
+    answers, refused, held_up = of(run())
+    assert {status for status, _ in answers} == {200}
+    assert {status for status, _ in refused} == {503} and "too many requests wait" in refused[0][1]
+    assert {status for status, _ in held_up} <= {200, 503}
+
+
+def test_who_leaves_while_he_waits_for_his_turn_takes_no_place(site):
+    threads = asgi.THREADS[asgi.PAGES]
+
+    async def run():
+        held_up = [Client(site, "/held", headers=token(n)) for n in range(threads)]
+        while len(ran) < threads:
+            await asyncio.sleep(0.001)
+        gone = [Client(site, "/simple", headers=token("gone")) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        for client in gone:
+            client.task.cancel()
+        gate.set()
+        for client in held_up:
+            await client.answer()
+        await one(site, "/simple")
+        return site.lanes[asgi.PAGES].free
+
+    assert of(run()) == threads
 
 
 def test_an_event_is_sent_when_it_is_told_and_not_when_a_block_is_full(site):

@@ -2,11 +2,13 @@
 
 A request gets a worker thread only once its body is whole, and gives it back when the view has answered; the answer is
 sent by the event loop, a stream block by block, an event stream event by event. What waits long by its nature has a
-lane of its own, and so have the health check and what programs ask of a model, so that no page holds up the others.
-Views stay plain functions.
+lane of its own, and so have the health check and what programs ask of a model, so that no page holds up the others. In
+a lane callers take turns, so that who asks much holds up himself, and too many who wait are told to come again. Views
+stay plain functions.
 """
 
 import asyncio
+import hashlib
 import multiprocessing
 import os
 import sys
@@ -15,6 +17,7 @@ from asyncio import Task
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import IO, Any, TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
@@ -34,6 +37,7 @@ from trace_site.impact import routes_named
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
+from trace_site.lib.turns import Turns
 from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, route_of, too_large
 
 SWITCH_SECONDS = 0.0005  # Python's own is 0.005, and a request passes between loop and thread several times
@@ -43,6 +47,7 @@ UNREAD_BYTES = 4_000_000  # of a body that is refused are taken and thrown away,
 IN_MEMORY = 256_000  # bytes of a body; what is longer lies on the disk
 SEND_SECONDS = 60.0  # for a client to take one block
 BLOCK = 1 << 16
+MOST_WAITING = 512  # requests for a thread of one lane
 EVENTS = "text/event-stream"
 PAGES, LONG, PROGRAMS = "pages", "long", "programs"
 HEALTH = "healthz"
@@ -52,12 +57,59 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
 
 
+class Lane:
+    """Threads for one kind of requests, of which no caller has all. For the event loop alone."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self.threads, self.free = ThreadPoolExecutor(threads, name), threads
+        self.most = max(1, threads * 3 // 4)
+        self.held: Counter[str] = Counter()  # places, by caller
+        self.waiting: Turns[tuple[str, asyncio.Future[None]]] = Turns()
+
+    async def run(self, caller: str, work: Callable[..., T], *args: Any) -> T:
+        """What `work` gives, in a thread, when it is the caller's turn. Raises TraceError `unavailable`."""
+        await self.turn(caller)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, work, *args)
+        finally:
+            self.leave(caller)
+
+    async def turn(self, caller: str) -> None:
+        if len(self.waiting) >= MOST_WAITING:
+            raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting.put(caller, (caller, turn))
+        self.admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(caller)
+            raise
+
+    def admit(self) -> None:
+        """Give what is free to those whose turn it is."""
+        while self.free and (one := self.waiting.take(lambda one: self.held[one[0]] < self.most)):
+            caller, turn = one
+            if not turn.done():
+                turn.set_result(None)
+                self.held[caller] += 1
+                self.free -= 1
+
+    def leave(self, caller: str) -> None:
+        self.free += 1
+        self.held[caller] -= 1
+        if not self.held[caller]:
+            del self.held[caller]
+        self.admit()
+
+
 class Site(ASGIHandler):
     """Django's handler with plain threads under it."""
 
     def __init__(self) -> None:
         self.load_middleware()  # in its synchronous form, as the views are
-        self.lanes = {name: ThreadPoolExecutor(count, name) for name, count in THREADS.items()}
+        self.lanes = {name: Lane(name, threads) for name, threads in THREADS.items()}
         self.large: Counter[IO[bytes]] = Counter()  # bytes of each body beyond BODY; for the event loop alone
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -116,21 +168,21 @@ class Site(ASGIHandler):
 
     async def answer(self, scope: dict[str, Any], body: IO[bytes], gone: Task[Any], send: Send) -> None:
         request, refused = self.create_request(scope, body)
-        lane = self.lanes[lane_of(scope["path"])]
+        lane, caller = self.lanes[lane_of(scope["path"])], caller_of(scope)
         response: Any = refused
         if request is not None:
-            left = request.departure = Departure()  # type: ignore[attr-defined]
+            left = request.departure = Departure(caller)  # type: ignore[attr-defined]
             gone.add_done_callback(lambda gone: None if gone.cancelled() else left.happen())
-            response = await self.in_thread(lane, self.respond, request, scope, gone)
+            response = await lane.run(caller, self.respond, request, scope, gone)
         if not response.streaming:
             return await self.send_response(response, patient(send))
         if not response.is_async:
             most = 1 if response.get("Content-Type") == EVENTS else BLOCK  # an unchanged file has none
-            response.streaming_content = self.blocks(lane, iter(response), gone, most)
+            response.streaming_content = self.blocks(partial(lane.run, caller), iter(response), gone, most)
         try:
             await self.send_response(response, patient(send))
         finally:
-            await self.in_thread(lane, response.close)
+            await asyncio.get_running_loop().run_in_executor(lane.threads, response.close)
 
     def respond(self, request: ASGIRequest, scope: dict[str, Any], gone: Task[Any]) -> HttpResponseBase:
         """In a worker thread: the view and all that stands around it. An answer that is whole is closed here too."""
@@ -145,14 +197,11 @@ class Site(ASGIHandler):
         return response
 
     async def blocks(
-        self, lane: ThreadPoolExecutor, parts: Iterator[bytes], gone: Task[Any], most: int
+        self, run: Callable[..., Awaitable[bytes]], parts: Iterator[bytes], gone: Task[Any], most: int
     ) -> AsyncIterator[bytes]:
         """The parts of a stream in blocks, each made in a thread that is free for others while it is sent."""
-        while not gone.done() and (block := await self.in_thread(lane, next_block, parts, most)):
+        while not gone.done() and (block := await run(next_block, parts, most)):
             yield block
-
-    async def in_thread(self, lane: ThreadPoolExecutor, work: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(lane, work, *args)
 
 
 def next_block(parts: Iterator[bytes], most: int) -> bytes:
@@ -176,6 +225,17 @@ def lane_of(path: str) -> str:
         if route in routes_named("program_views")
         else PAGES
     )
+
+
+def caller_of(scope: dict[str, Any]) -> str:
+    """Whose turn a request takes: its token's, its browser's, else its address's. Who that is finds the view."""
+    headers = dict(scope["headers"])
+    said = (
+        headers.get(b"authorization")
+        or headers.get(b"cookie")
+        or str((scope.get("client") or [""])[0]).encode()
+    )
+    return hashlib.sha256(said).hexdigest()[:16]
 
 
 def most_taken(scope: dict[str, Any]) -> tuple[int, TraceError]:

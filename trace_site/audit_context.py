@@ -35,6 +35,20 @@ def acting(actor: Any, source: str) -> Iterator[None]:
 
 
 @contextmanager
+def named(actor: Any) -> Iterator[None]:
+    """Inside, it is this actor who works, through what was said before."""
+    outer = _now.get()
+    if outer[0] == _key(actor):
+        yield
+        return
+    _say(_key(actor), *outer[1:])
+    try:
+        yield
+    finally:
+        _say(*outer)
+
+
+@contextmanager
 def identified_later(source: str) -> Iterator[None]:
     """What `identify` is called in: from there on row changes carry the user and the source, before that neither."""
     outer, token = _now.get(), _unsaid.set(source[:200])

@@ -1,4 +1,4 @@
-"""What Postgres guards beside the tables: two roles, what is frozen, and counters of what has changed.
+"""What Postgres guards beside the tables: two roles, what is frozen, one clock, and counters of what has changed.
 
 The owner's role migrates. The application's works and cannot touch the audit tables; it owns nothing, so it can switch
 no trigger off. What it may is said anew after every migration.
@@ -6,11 +6,13 @@ no trigger off. What it may is said anew after every migration.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, ProgrammingError, connection, models, transaction
 from django.db.backends.utils import CursorWrapper
+from django.db.models.functions import Now
 
 from trace_site.lib.errors import TraceError
 
@@ -25,15 +27,13 @@ RIGHTS = (
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
     "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
 )
-# what the application may do beside reading; every other table: everything but TRUNCATE
-NARROW = {
-    "trace_site_auditchange": "",  # triggers write it
-    "trace_site_auditentry": "INSERT",
-    "django_migrations": "",
-}
+# what the application may only read; of every other table it may do everything but TRUNCATE. Triggers write the first,
+# and NOTE the second
+READ_ONLY = {"trace_site_auditchange", "trace_site_auditentry", "django_migrations"}
+NOTE = "trace_audit_note"  # dates and signs what the application tells it
 # the functions of our triggers, and what they write the ledger with; those of extensions are not ours
 GUARDS = """
-SELECT p.oid::regprocedure::text, starts_with(p.proname, 'trace_audit_of_')
+SELECT p.oid::regprocedure::text, starts_with(p.proname, 'trace_audit_of_'), p.proname
 FROM pg_proc p
 WHERE p.pronamespace = current_schema()::regnamespace AND p.proowner = current_user::regrole
   AND (p.prorettype = 'trigger'::regtype OR starts_with(p.proname, 'trace_audit_'))
@@ -94,25 +94,26 @@ def grant_rights() -> None:
                 ) from error
         for statement in RIGHTS:
             _run(cursor, statement, role=role, schema=schema)
-        for table in set(NARROW) & set(connection.introspection.table_names(cursor)):
+        for table in READ_ONLY & set(connection.introspection.table_names(cursor)):
             _run(cursor, "REVOKE INSERT, UPDATE, DELETE ON {table} FROM {role}", role=role, table=table)
-            if NARROW[table]:
-                _run(cursor, f"GRANT {NARROW[table]} ON {{table}} TO {{role}}", role=role, table=table)
-        _close_functions(cursor, schema)
+        _close_functions(cursor, schema, role)
 
 
-def _close_functions(cursor: CursorWrapper, schema: str) -> None:
-    """Nobody but the tables' own triggers may call what writes the ledger or guards a frozen row.
+def _close_functions(cursor: CursorWrapper, schema: str, role: str) -> None:
+    """Nobody but the tables' own triggers may call what writes the ledger or guards a frozen row; the application may
+    call NOTE.
 
     Whoever may make a temporary table could otherwise hang the ledger's triggers on it and forge rows, or give it the
     name of a table that a guard reads: temporary tables are found first unless the path names them last.
     """
     cursor.execute(GUARDS)
-    for signature, writes_ledger in cursor.fetchall():
+    for signature, writes_ledger, name in cursor.fetchall():
         _run(cursor, f"ALTER FUNCTION {signature} SET search_path = {{schema}}, pg_temp", schema=schema)
         _run(cursor, f"REVOKE EXECUTE ON FUNCTION {signature} FROM PUBLIC")
         if writes_ledger:
             _run(cursor, f"ALTER FUNCTION {signature} SECURITY DEFINER")
+        if name == NOTE:
+            _run(cursor, f"GRANT EXECUTE ON FUNCTION {signature} TO {{role}}", role=role)
 
 
 def _run(cursor: CursorWrapper, statement: str, **names: str) -> None:
@@ -133,6 +134,35 @@ def frozen_error(error: Exception) -> TraceError | None:
     said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(error)
     hint = "What is frozen stays as it is: make a new one instead."
     return TraceError(f"{said}.", code="frozen", hint=hint, permanent=True)
+
+
+# The clock of all that several processes decide by: what is due or over, and when something was. A query says Now();
+# `tests/test_clock.py` lists who may ask the process' own clock, and why.
+
+
+def database_now() -> datetime:
+    """For what is decided beside a query; one of its own."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
+
+
+class Changed(models.DateTimeField):  # type: ignore[type-arg]  # the stubs alone know that it is generic
+    """When a row was saved last. `auto_now` would ask the process."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"db_default": Now(), **options})
+
+    def pre_save(self, instance: models.Model, add: bool) -> Any:
+        if add:  # the INSERT tells it back
+            return Now()
+        setattr(instance, self.attname, now := database_now())
+        return now
+
+    def deconstruct(self) -> Any:
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.DateTimeField", args, options
 
 
 # Counters that move with the data they name, so that a process knows when what it has cached is old.

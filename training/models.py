@@ -2,8 +2,10 @@
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 
 from synthesis.models import Snapshot
+from trace_site.database import Changed
 from trace_site.jobs import Job
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
@@ -58,7 +60,7 @@ class Run(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -112,7 +114,7 @@ class TrainedStage(models.Model):
     store_key = models.CharField(max_length=200)
     store_digest = models.CharField(max_length=64)
     bytes = models.BigIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
     removed_at = models.DateTimeField(null=True, help_text="when retention removed its files")
 
     def __str__(self) -> str:
@@ -139,7 +141,7 @@ class Grid(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -186,7 +188,7 @@ class RetrainPolicy(models.Model):
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    changed_at = models.DateTimeField(auto_now=True)
+    changed_at = Changed()
 
     class Meta:
         ordering = ["id"]
@@ -208,7 +210,7 @@ class Retraining(models.Model):
         related_name="+",
         help_text="who started it by hand; empty when the policy did",
     )
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -236,7 +238,7 @@ class Model(models.Model):
         max_length=300, blank=True, db_default="", default="", help_text="why retention must not remove it"
     )
     removed_at = models.DateTimeField(null=True, help_text="when retention removed its files")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -266,7 +268,7 @@ class AliasMove(models.Model):
     override = models.TextField(
         blank=True, default="", db_default="", help_text="why the actor promoted it without a passed gate"
     )
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import DataError, transaction
 from django.db.models import Max, Min, Q
+from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.text import slugify
 
 from catalog.core.importers.read import LISTED_ERRORS, read_catalog
@@ -20,6 +20,7 @@ from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
 from catalog.services import catalog_lock, ledger_update, tools_changed, write_or_update
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
@@ -77,7 +78,7 @@ def tools_set_active(ids: Sequence[int], active: bool) -> None:
     """Retire tools, or bring retired ones back; their content stays."""
     status = Tool.Status.ACTIVE if active else Tool.Status.RETIRED
     for some in chunks(ids):
-        Tool.objects.filter(pk__in=some).update(status=status, updated_at=timezone.now())
+        Tool.objects.filter(pk__in=some).update(status=status, updated_at=Now())
     if active:
         _forget_embeddings(ids)
 
@@ -357,7 +358,7 @@ def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
         tools_set_active(retire, False)
         tools_set_active(bring_back, True)
         ledger_update()
-        row.undone_at, row.undone_by = timezone.now(), actor
+        row.undone_at, row.undone_by = database_now(), actor
         row.save(update_fields=["undone_at", "undone_by"])
         counts = {"retired": len(retire), "restored": len(plan["changed"]), "returned": len(bring_back)}
         audit_models.record(actor=actor, action="catalog.import_undone", obj=row, detail=counts)

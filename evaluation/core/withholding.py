@@ -5,16 +5,15 @@ everybody. What a caller holds is a set, or None: everything. In: what a token h
 counts. A call can only narrow its token: what it leaves out is the token's, never everything.
 """
 
-import re
-from bisect import bisect_left
-from collections import defaultdict
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from copy import copy
 
-from catalog.core.mentions import stands_alone
+from ahocorasick_rs import AhoCorasick
+
+from catalog.core.tokens import telling_units
 
 WITHHELD = "[withheld]"
-WORD = re.compile(r"\w+")
 Granted = frozenset[str] | None
 
 
@@ -32,23 +31,26 @@ def is_withheld(needs: Collection[str], holds: Granted) -> bool:
 class Redaction:
     """Takes names out of a text that comes in pieces, however the pieces cut it.
 
-    `feed` gives what no later piece can turn into a name; `rest` the remainder. Whole names only, the longest where
-    names contain each other, as everywhere; capitals make no difference.
+    `feed` gives what no later piece can turn into a name; `rest` the remainder. A name is found wherever it stands,
+    glued to words as well, and the longest of those that begin at one place; only inside a longer name of `others` it
+    is that one's part and stays. Capitals make no difference, nor whether it is written in letters or token strings.
+    What a language model spells in tokens is taken out before it is text at all (evaluation.ml.export).
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names: defaultdict[str, list[str]] = defaultdict(list)  # by their first word, the longest first
-        for name in sorted(map(str.lower, names), key=len, reverse=True):
-            if first := WORD.search(name):
-                self.names[first.group()].append(name[first.start() :])
-        self.firsts = sorted(self.names)
+    def __init__(self, names: Iterable[str], others: Iterable[str] = ()) -> None:
+        self.hidden = {_lower(text) for name in names for text in (name, "".join(telling_units(name, "b")))}
+        finder = AhoCorasick(list(self.hidden)) if self.hidden else None
+        around = {name for name in map(_lower, others) if finder and finder.find_matches_as_indexes(name)}
+        self.known = sorted(self.hidden | around)
+        self.longest = max(map(len, self.known), default=0)
+        self.finder = AhoCorasick(self.known) if self.known else None
         self.waiting = ""
-        self.before = ""  # the last two characters given away: they may belong to a longer word
+        self.kept = 0  # so much of what waits is part of a longer name that stays
 
     def anew(self) -> "Redaction":
         """The same names for another text."""
         other = copy(self)
-        other.waiting = other.before = ""
+        other.waiting, other.kept = "", 0
         return other
 
     def feed(self, text: str) -> str:
@@ -60,46 +62,48 @@ class Redaction:
 
     def whole(self, text: str) -> str:
         """A text that came in one piece."""
-        return self.feed(text) + self.rest()
+        self.waiting += text
+        return self.rest()
 
     def _taken(self, *, is_last: bool) -> str:
-        text = self.before + self.waiting
-        # one by one: a few capitals have no lower form of one character, and stay
-        lower = "".join(low if len(low := one.lower()) == 1 else one for one in text)
-        at = shown = len(self.before)
-        pieces: list[str] = []
-        while word := WORD.search(lower, at):
-            if not is_last and word.end() == len(lower) and self._may_begin(word.group()):
-                at = word.start()
-                break
-            name, undecided = self._name_at(text, lower, word, is_last)
-            if undecided:
-                at = word.start()
-                break
-            if name:
-                pieces += [text[shown : word.start()], WITHHELD]
-                shown = at = word.start() + len(name)
+        text, lower = self.waiting, _lower(self.waiting)
+        sure = len(text) if is_last else self._undecided(lower)  # every name that begins before it is there
+        pieces, at, kept = [], 0, self.kept
+        for start, end, name in self._found(lower):
+            if start < at or start >= sure or end <= kept:
+                continue
+            if name in self.hidden:
+                pieces += [text[at:start], WITHHELD]
+                at = kept = end
             else:
-                at = word.end()
-        else:
-            at = len(text)
-        pieces.append(text[shown:at])
-        self.waiting, self.before = text[at:], text[max(0, at - 2) : at]
+                kept = end
+        end = max(at, sure)
+        pieces.append(text[at:end])
+        self.waiting, self.kept = text[end:], max(0, kept - end)
         return "".join(pieces)
 
-    def _may_begin(self, part: str) -> bool:
-        place = bisect_left(self.firsts, part)
-        return place < len(self.firsts) and self.firsts[place].startswith(part)
+    def _found(self, lower: str) -> list[tuple[int, int, str]]:
+        """From left to right, of those that begin at one place the longest first."""
+        if self.finder is None:
+            return []
+        found = self.finder.find_matches_as_indexes(lower, overlapping=True)
+        return sorted(
+            ((start, end, self.known[number]) for number, start, end in found),
+            key=lambda one: (one[0], -one[1]),
+        )
 
-    def _name_at(self, text: str, lower: str, word: re.Match[str], is_last: bool) -> tuple[str, bool]:
-        """The name that begins here, or ""; and whether more text may still decide."""
-        tail = lower[word.start() :]
-        for name in self.names.get(word.group(), ()):
-            # two more characters say whether the word goes on beyond a joiner
-            if not is_last and (
-                name.startswith(tail) or (tail.startswith(name) and len(tail) < len(name) + 2)
-            ):
-                return "", True
-            if tail.startswith(name) and stands_alone(text, word.start(), word.start() + len(name)):
-                return name, False
-        return "", False
+    def _undecided(self, lower: str) -> int:
+        """Where the longest end of the text begins that is the beginning of a name."""
+        for start in range(max(0, len(lower) - self.longest + 1), len(lower)):
+            tail = lower[start:]
+            place = bisect_right(self.known, tail)
+            if place < len(self.known) and self.known[place].startswith(tail):
+                return start
+        return len(lower)
+
+
+def _lower(text: str) -> str:
+    """One by one: a few capitals have no lower form of one character, and stay."""
+    if text.isascii():
+        return text.lower()
+    return "".join(low if len(low := one.lower()) == 1 else one for one in text)

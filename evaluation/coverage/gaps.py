@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from django.db.models import BooleanField, Count, Q, QuerySet, Window
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Now, TruncDate
 from django.urls import reverse
-from django.utils import timezone
 
 from catalog.models import Tool
 from evaluation.core.comparison import BETTER, CANNOT_TELL, WORSE
@@ -37,6 +37,7 @@ from rules.models import Rule, RuleSuggestion
 from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
 from trace_site.access import may
+from trace_site.database import database_now
 from trace_site.paging import number_of
 
 Source = LabelledOutcome.Source
@@ -154,7 +155,7 @@ def narrowed(domain: str, chosen: ClusterFilter) -> QuerySet[ClusterRollup]:
     elif chosen.owner:
         rows = rows.filter(cluster__owner__username=chosen.owner)
     if chosen.due == "overdue":
-        rows = rows.filter(cluster__due__lt=timezone.localdate())
+        rows = rows.filter(cluster__due__lt=TruncDate(Now()))
     if first := number_of(chosen.first, 9):
         rows = rows.filter(rank__lte=first)
     for word in chosen.q.split():
@@ -406,18 +407,15 @@ class Gap:
     tools: list[Tool]
     failing: list[ShownOutcome]
     suggestion: RuleSuggestion | None
+    overdue: bool
 
     @property
     def more(self) -> int:
         return self.row.tools - len(self.tools)
 
-    @property
-    def overdue(self) -> bool:
-        return self.row.cluster.due is not None and self.row.cluster.due < timezone.localdate()
-
 
 def gaps_shown(rows: Sequence[ClusterRollup], reader: Any, side: str = MODEL) -> list[Gap]:
-    """Clusters of one domain; at most eight queries for all."""
+    """Clusters of one domain; at most nine queries for all."""
     home = {tool: row.pk for row in rows for tool in row.cluster.tool_ids}
     missed = LabelledOutcome.objects.filter(
         clusters__overlap=[row.pk for row in rows], **{f"{side}_at": UNCOVERED}
@@ -440,12 +438,14 @@ def gaps_shown(rows: Sequence[ClusterRollup], reader: Any, side: str = MODEL) ->
     ids = [pk for of in first.values() for pk in of]
     tools = Tool.objects.only(*SHOWN_COLUMNS).order_by().in_bulk(ids)
     drafts = suggested_for([row.open_tools for row in rows])
+    today = database_now().date() if any(row.cluster.due for row in rows) else None
     return [
         Gap(
             row,
             [tools[pk] for pk in first[row.pk] if pk in tools],
             [told[pk] for pk, _, _ in wrong[row.pk]],
             draft,
+            bool(today and row.cluster.due and row.cluster.due < today),
         )
         for row, draft in zip(rows, drafts, strict=True)
     ]
@@ -485,7 +485,7 @@ def production_misses(domain: str, reader: Any, shown: int = MOST_MISSES) -> tup
     wrong = reported().filter(
         RawSQL(ABOUT, [domain, domain], BooleanField()),
         verdict=RetrievalRequest.Verdict.WRONG,
-        at__gte=timezone.now() - timedelta(days=WINDOW),
+        at__gte=Now() - timedelta(days=WINDOW),
     )
     columns = ("pk", "at", KeyTextTransform("0", "tools"), "expected", "query", "comment")
     rows = list(wrong.order_by("-pk").values_list(*columns, Window(Count("pk")))[:shown])

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.fields.json import KT
-from django.utils import timezone
 
 from catalog.core.words import text_key
 from catalog.models import Tool
@@ -34,6 +33,7 @@ from evaluation.requests.log import ANSWERED
 from rules.selectors import clauses_leading
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
+from trace_site.database import database_now
 from training.models import Model
 
 Source = LabelledOutcome.Source
@@ -312,7 +312,7 @@ class Window(NamedTuple):
 
     @classmethod
     def now(cls) -> "Window":
-        today = timezone.now().astimezone(UTC).date()
+        today = database_now().date()
         return cls(today - timedelta(days=WINDOW), today - timedelta(days=1))
 
     @property

@@ -18,7 +18,6 @@ from django.db.models import F
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
-from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import cache_control
 from django.views.decorators.gzip import gzip_page
@@ -52,6 +51,7 @@ from evaluation.coverage.selectors import ClusterRow, edition
 from evaluation.models import ClusterPlace, DomainRollup, LabelledOutcome
 from rules.models import Rule, RuleVersion
 from trace_site.access import may, needed
+from trace_site.database import database_now
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
 from trace_site.paging import SIZE, Page, keyset, number_of, numbers_of
@@ -103,7 +103,7 @@ def acting(user: Any) -> dict[str, Any]:
         "dismisses": may(user, "cluster-dismiss", "POST"),
         "who_drafts": needed("rules:create"),
         "who_assigns": needed("cluster-assign", "POST"),
-        "today": timezone.localdate(),
+        "today": database_now().date(),
     }
 
 

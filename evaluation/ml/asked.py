@@ -2,12 +2,12 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trace_site.lib.departure import Departed, Departure
+from trace_site.lib.turns import Turns
 
 FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
 AT_ONCE = 32  # requests that share a forward
@@ -23,6 +23,7 @@ class Asked:
     k: int
     ids: list[int]
     on_event: Callable[[str, Any], None] | None = None
+    caller: str = ""  # whose turn it takes
     clients: list[Departure] = field(default_factory=list)  # of whoever waits for it
     row: Item | None = None
     error: Exception | None = None
@@ -43,10 +44,10 @@ class Asked:
 
 
 class Batch(ABC):
-    """What is being answered together: requests join before each step."""
+    """What is being answered together: requests join before each step, in fair turns of their callers."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Asked] = deque()
+        self.waiting: Turns[Asked] = Turns()
         self.taken: list[Asked] = []  # whoever is not answered yet, but for those who wait
 
     @property
@@ -55,7 +56,8 @@ class Batch(ABC):
 
     def run(self, asked: Sequence[Asked]) -> None:
         """Answer all of them."""
-        self.waiting.extend(asked)
+        for one in asked:
+            self.waiting.put("", one)
         while self.busy:
             self.step()
 
@@ -65,10 +67,12 @@ class Batch(ABC):
             if one.left and not one.done.is_set():
                 one.fail(Departed())
 
-    def take(self, room: int) -> list[Asked]:
-        """Up to `room` of those who wait."""
-        popped = [self.waiting.popleft() for _ in range(min(len(self.waiting), room))]
-        fresh = [one for one in popped if not one.done.is_set()]
+    def take(self, room: int, fits: Callable[[Asked, int], bool] = lambda one, taken: True) -> list[Asked]:
+        """Up to `room` of those who wait and fit beside the number that was taken before them."""
+        fresh: list[Asked] = []
+        while len(fresh) < room and (one := self.waiting.take(lambda one: fits(one, len(fresh)))):
+            if not one.done.is_set():
+                fresh.append(one)
         self.taken = [one for one in self.taken if not one.done.is_set()] + fresh
         return fresh
 

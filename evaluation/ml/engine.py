@@ -41,6 +41,7 @@ from training.core.rundir import whole_lines
 
 BATCH = {FAST: 32, BEAM: 8, TRACE: 32, TRACE_FREE: 32, LETTERS: 16}
 IDLE_SECONDS = 60.0
+MOST_WAITING = 1024  # at some hundred answers a second on two cores, whoever comes later had better ask again
 
 
 @dataclass
@@ -88,12 +89,24 @@ class Engine:
         on_event: Callable[[str, Any], None] | None = None,
         departure: Departure | None = None,
     ) -> Item:
-        """One request, from any thread; it shares its forwards with all that are asked meanwhile. `on_event`: is told
-        ("fast", prediction) and ("text", more of the trace), in the engine's thread. `departure`: of whoever asked;
-        raises Departed when that ended it."""
-        begun = time.monotonic()
+        """One request, from any thread; it shares its forwards with all that are asked meanwhile, whose callers take
+        turns. `on_event`: is told ("fast", prediction) and ("text", more of the trace), in the engine's thread.
+        `departure`: of whoever asked; raises Departed when that ended it, and TraceError `unavailable` where too many
+        wait."""
+        return self.ask(item, decode, k, on_event, departure)()
+
+    def ask(
+        self,
+        item: Item,
+        decode: str,
+        k: int = 10,
+        on_event: Callable[[str, Any], None] | None = None,
+        departure: Departure | None = None,
+    ) -> Callable[[], Item]:
+        """As `answer`, which waits for what this gives."""
+        begun, departure = time.monotonic(), departure or Departure()
         mine = self.asked(item, decode, k)
-        mine.on_event = on_event
+        mine.on_event, mine.caller = on_event, departure.caller
         key = json.dumps([decode, k, item], sort_keys=True) if on_event is None else ""
         with self.changed:
             asked = self.known.get(key, mine)
@@ -103,25 +116,31 @@ class Engine:
                 self._take(mine)
                 if key:
                     self.known[key] = mine
-            asked.clients.append(departure or Departure())
-        asked.done.wait()
-        with self.changed:
-            if self.known.get(key) is asked:
-                del self.known[key]
-        if asked.error is not None:
-            raise asked.error
-        about = {**self._about(asked), "seconds": round(time.monotonic() - begun, 5)}
-        row = asked.row or {}
-        if decode == BOTH:
-            return {part: {**row[part], **about} for part in (FAST, TRACE)}
-        return {**row, **about}
+            asked.clients.append(departure)
+
+        def answered() -> Item:
+            asked.done.wait()
+            with self.changed:
+                if self.known.get(key) is asked:
+                    del self.known[key]
+            if asked.error is not None:
+                raise asked.error
+            about = {**self._about(asked), "seconds": round(time.monotonic() - begun, 5)}
+            row = asked.row or {}
+            if decode == BOTH:
+                return {part: {**row[part], **about} for part in (FAST, TRACE)}
+            return {**row, **about}
+
+        return answered
 
     def _take(self, asked: Asked) -> None:
         if self.batch is None:
             batch = self.new_batch()
             threading.Thread(target=self._work, name="engine", daemon=True).start()
             self.batch = batch  # not before: where no thread can be started, the next request tries
-        self.batch.waiting.append(asked)
+        if len(self.batch.waiting) >= MOST_WAITING:
+            raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
+        self.batch.waiting.put(asked.caller, asked)
         self.changed.notify()
 
     def _work(self) -> None:
@@ -142,7 +161,7 @@ class Engine:
     def _fail(self, batch: Batch, error: Exception) -> None:
         with self.changed:
             self.batch = self.new_batch()
-            self.batch.waiting.extend(batch.waiting)
+            self.batch.waiting = batch.waiting
         for one in batch.taken:
             if not one.done.is_set():
                 one.fail(error)

@@ -15,6 +15,7 @@ import torch
 from transformers.utils import logging
 
 from catalog.core.tokens import NameIndex
+from evaluation.core.withholding import WITHHELD
 from evaluation.ml import trie
 from evaluation.ml.asked import LETTERS
 from evaluation.ml.catalogued import Catalogued, Flags
@@ -82,6 +83,28 @@ class Export(Catalogued):
             for old in list(self.masks)[:-MASKS]:
                 self.masks.pop(old, None)
         return mask
+
+    def shown(self, ids: list[int], item: dict[str, Any]) -> str:
+        """What may be shown of what was written for a request, with tools by their names. One that it is not granted is
+        taken out as its token ids, so that no letter beside it can hide it."""
+        hidden = set(np.flatnonzero(self.not_granted(item)).tolist())
+        return self.index.to_names(self.text(self._without(ids, hidden) if hidden else ids))
+
+    def _without(self, ids: list[int], hidden: set[int]) -> list[int]:
+        kept: list[int] = []
+        at = 0
+        while at < len(ids):
+            node, end = self.root, at
+            while end < len(ids) and ids[end] in node.children:
+                node, end = node.children[ids[end]], end + 1
+            end = end if node.leaf else at + 1
+            kept += self.placeholder if node.leaf and node.tool in hidden else ids[at:end]
+            at = end
+        return kept
+
+    @cached_property
+    def placeholder(self) -> list[int]:
+        return list(self.chat.tokenizer.encode(WITHHELD, add_special_tokens=False))
 
     @cached_property
     def drafts(self) -> Drafts:

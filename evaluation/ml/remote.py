@@ -57,6 +57,7 @@ HINTS = {
     "llm_bad_answer": "Serve the model with vLLM 0.32 or later, as docs/training.md says.",
     "llm_wrong_model": "Serve the export under its own name, as docs/training.md says.",
 }
+POOL = ThreadPoolExecutor(AT_ONCE, "asked")
 T = TypeVar("T")
 
 
@@ -295,6 +296,10 @@ class Engine:
         """The server holds the rows, so no tool can be added to them; clauses are in force beside it."""
         return replace(self, export=overlaid(self.export, clauses))
 
+    def ask(self, *asked: Any) -> Callable[[], Item]:
+        """As `answer`, begun."""
+        return POOL.submit(self.answer, *asked).result
+
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
@@ -372,7 +377,7 @@ class Engine:
         export, chat, result, banned = self.export, self.export.chat, Written(), self.export.banned(item)
         reasons = bool(export.spec["reasoning"])
         context = (*prompt, *(chat.open_ids if reasons else self._skipping))
-        heard = Heard(export, on_event) if reasons and on_event is not None else None
+        heard = Heard(export, item, on_event) if reasons and on_event is not None else None
         line = Line(self.server, self._stop, export.spec["max_new_tokens"], heard)
         ranking = Search(export.root, k, banned)
         writing = Writer(export).with_trace(result, seen(line, context), ranking, export.mask(item))
@@ -424,9 +429,9 @@ class Engine:
 class Heard:
     """Passes on the thinking part of what the server writes, while it does; it ends where a Writer ends it."""
 
-    def __init__(self, export: Export, on_event: Callable[[str, Any], None]) -> None:
+    def __init__(self, export: Export, item: Item, on_event: Callable[[str, Any], None]) -> None:
         self.export, self.result, self.over = export, Written(), False
-        self.told = Told(export, self.result, on_event)
+        self.told = Told(export, item, self.result, on_event)
 
     def __call__(self, tokens: list[int]) -> None:
         chat, thinking = self.export.chat, self.result.thinking

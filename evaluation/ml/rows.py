@@ -83,8 +83,10 @@ def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Ite
 def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> Item:
     """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
     raw = export.text([*result.thinking, *result.answer])
-    thinking = export.text(result.thinking).replace(export.chat.markers.close, "")
-    trace, named = export.index.to_names(thinking).strip(), export.index.named(thinking)
+    close = export.chat.markers.close
+    thinking = export.text(result.thinking).replace(close, "")
+    trace = export.shown(result.thinking, item).replace(close, "").strip()
+    wrote, named = export.index.to_names(thinking).strip(), export.index.named(thinking)
     return {
         "id": item["id"],
         "trace": trace,
@@ -93,17 +95,19 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
         "calls": result.calls,
         "cut": result.cut,
         **(trace_fields(named, listed) if trace else NO_TRACE),
-        **_in_words(export, item, trace, named, listed),
+        **(
+            {"trace": told, "wrote": trace} if (told := _in_words(export, item, wrote, named, listed)) else {}
+        ),
     }
 
 
-def _in_words(export: Export, item: Item, wrote: str, named: Sequence[str], listed: Sequence[str]) -> Item:
-    """What the model wrote, and above it what it decided by that; nothing where its export tells no clauses."""
+def _in_words(export: Export, item: Item, wrote: str, named: Sequence[str], listed: Sequence[str]) -> str:
+    """What the model decided by what it wrote; nothing where its export tells no clauses."""
     if "clauses" not in export.spec or not wrote or not listed:
-        return {}
+        return ""
     tools = {name: export.spec["tools"][export.numbers[name]] for name in named}
     found = concluded(wrote, tools, listed, export.spec["clauses"])
-    return {"trace": written_out(found, granted_to(item)), "wrote": wrote}
+    return written_out(found, granted_to(item))
 
 
 def ruled(export: Catalogued, item: Item, row: Item, first: Sequence[str]) -> Item:
@@ -155,6 +159,7 @@ class Told:
     """Passes a trace on as it grows, in names; the end of it that more tokens may still change is held back."""
 
     export: Export
+    item: Item
     result: Written
     on_event: Callable[[str, Any], None]
     said: str = ""
@@ -163,7 +168,7 @@ class Told:
         end = len(self.result.thinking)
         while end and self.result.thinking[end - 1] in self.export.unit_ids:
             end -= 1
-        text = self.export.index.to_names(self.export.text(self.result.thinking[:end]))
+        text = self.export.shown(self.result.thinking[:end], self.item)
         if (
             text.startswith(self.said)
             and not text.endswith("\N{REPLACEMENT CHARACTER}")

@@ -1,13 +1,14 @@
 """The engine behind the site: models over HTTP, loaded on demand, each answering many requests side by side.
 
 In: POST /retrieve {"model": folder, "fallback": folders, "newer", "query", "mode", "k", "permissions", "without",
-"domain", "exact", "stream"}. Out: the prediction beside the folder and digest of the model that made it; as a stream, a
-JSON object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}. POST /batch
-has `requests` and gives `answers`, in which a mistake is that request's own. While the wanted model loads, the first
-fallback that is there answers; without one the answer is 503 with Retry-After, so no request hangs on a disk. `held`
-names what came after the models, tools and the clauses that are in force, as POST /held {"held", "tools", "clauses"}
-told them. A name that is not known here is answered with 409 `unknown_catalog`; whoever asked tells it and asks again.
-Without a model what is held answers by itself: the untrained encoder reads the tools and the clauses.
+"domain", "exact", "stream", "caller"}. Out: the prediction beside the folder and digest of the model that made it; as a
+stream, a JSON object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}.
+Callers take turns. POST /batch has `requests` and gives `answers`, in which a mistake is that request's own. While the
+wanted model loads, the first fallback that is there answers; without one the answer is 503 with Retry-After, so no
+request hangs on a disk. `held` names what came after the models, tools and the clauses that are in force, as POST /held
+{"held", "tools", "clauses"} told them. A name that is not known here is answered with 409 `unknown_catalog`; whoever
+asked tells it and asks again. Without a model what is held answers by itself: the untrained encoder reads the tools and
+the clauses.
 
 Who may ask: whoever knows the token, where there is one; and only under a name of this server, so that no page in a
 browser can. What is loaded lies below one of the folders the server was given, and holds nothing that runs code.
@@ -22,12 +23,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
@@ -53,7 +54,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULTS: dict[str, Any] = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True}
 DEFAULTS |= {"permissions": None, "without": [], "stream": False}
 STATUS = {"no_export": 404, "unknown_catalog": 409}  # of what is refused; 400 else
+LONGEST_CALLER = 100
 Answer = dict[str, Any]
+T = TypeVar("T")
 
 
 class Loading(Exception):
@@ -248,8 +251,12 @@ def answer(
     departure: Departure,
     on_event: Callable[[str, Any], None] | None = None,
 ) -> Answer:
-    item = engine_item("request", request)
-    row: Answer = engine.answer(item, request["mode"], request["k"], on_event, departure)
+    return sent(
+        engine.answer(engine_item("request", request), request["mode"], request["k"], on_event, departure)
+    )
+
+
+def sent(row: Answer) -> Answer:
     return {name: value for name, value in row.items() if name != "id"}
 
 
@@ -300,22 +307,33 @@ def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answe
 
 
 def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer:
-    """All requests side by side."""
+    """All requests side by side, and all begun before one is waited for."""
     requests = data.get("requests") or []
     fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_QUERIES
     if not fits or not all(isinstance(one, dict) for one in requests):
         raise TraceError(f"must be 1..{MOST_QUERIES} objects.", code="bad_request", where="/requests")
     engine, about = chosen_engine(models, data)
 
-    def answered(one: Answer) -> Answer:
+    def begun(one: Answer) -> Callable[[], Answer]:
+        asked = read_request({"without": data.get("without"), **one})
+        waits: Callable[[], Answer] = engine.ask(
+            engine_item("request", asked), asked["mode"], asked["k"], None, departure
+        )
+        return waits
+
+    def ended(wait: Callable[[], Answer]) -> Answer:
+        return sent(wait())
+
+    def kept(work: Callable[[], T]) -> T | Answer:
         try:
-            return answer(engine, read_request({"without": data.get("without"), **one}), departure)
+            return work()
         except Exception as error:  # noqa: BLE001 - whatever it was, the others have their answers
             return {"error": told(error)}
 
-    with ThreadPoolExecutor(len(requests)) as pool:
-        answers = list(pool.map(answered, requests))
-    return about | {"answers": answers}
+    waiting = [kept(partial(begun, one)) for one in requests]
+    return about | {
+        "answers": [one if isinstance(one, dict) else kept(partial(ended, one)) for one in waiting]
+    }
 
 
 def keep_held(models: Models, data: Answer, _: Departure) -> Answer:
@@ -451,6 +469,7 @@ class Handler(BaseHTTPRequestHandler):
         departure = self.house.departures[self] = Departure()
         try:
             data = read_json(body)
+            departure.caller = str(data.get("caller") or "")[:LONGEST_CALLER]
             if self.path == "/retrieve" and data.get("stream") is True:
                 return self.stream(stream(self.house.models, data, departure))
             found = answers(self.house.models, data, departure)
@@ -459,7 +478,8 @@ class Handler(BaseHTTPRequestHandler):
         except Loading:
             self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER}, keep=True)
         except TraceError as error:
-            if error.code.startswith("llm_"):  # of the server that holds the weights, which may serve again
+            # too many wait, or the server that holds the weights is away: both may pass
+            if error.code == "unavailable" or error.code.startswith("llm_"):
                 return self.answer(503, error.as_dict(), {"Retry-After": RETRY_AFTER})
             self.answer(STATUS.get(error.code, 400), error.as_dict())
         except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told

@@ -31,6 +31,7 @@ from evaluation.ml.trie import Mask
 from evaluation.ml.write import Running, Seen, Writer, Written
 
 WRITES = (TRACE, BOTH, TRACE_FREE)
+APART = 4  # places of a forward that no trace takes
 GUESSED = 24  # tokens that all requests of a forward may guess together
 
 
@@ -65,7 +66,10 @@ class Writing(Batch):
     def step(self) -> None:
         """Take in who waits, and one forward for all that is being written."""
         self._finish()
-        if asked := self.take(AT_ONCE - len(self.running)):
+        # a place is kept for what leaves at once: it does not wait until a trace has been written
+        writes = AT_ONCE - APART - len(self.running)
+        room = max(APART, AT_ONCE - len(self.running))
+        if asked := self.take(room, lambda one, taken: one.decode not in WRITES or taken < writes):
             self._admit(asked)
         if self.running:
             self.writer.guesses = max(1, GUESSED // len(self.running))
@@ -165,7 +169,7 @@ class Writing(Batch):
             places |= {one: (places[one][0], fed.logits[at]) for at, one in enumerate(rest)}
         for one, (context, logits) in places.items():
             result, seen = Written(), Seen(Scores(logits[None]), range(1))
-            heard = Told(self.export, result, one.on_event) if one.on_event is not None else None
+            heard = Told(self.export, one.item, result, one.on_event) if one.on_event is not None else None
             if one.decode == TRACE_FREE:
                 writing = self.writer.free(result, seen, heard)
             else:

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -27,6 +27,7 @@ from django.db.models import F
 
 from catalog.core.scrubbing.scrub import scrub
 from evaluation.models import RequestDay, RequestLogPolicy, RetrievalRequest
+from trace_site.database import database_now
 
 log = logging.getLogger(__name__)
 MOST_WAITING = (
@@ -57,7 +58,7 @@ class Entry:
     total_ms: float
     answer: Mapping[str, Any] | None = None
     outcome: str = ANSWERED
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    came: float = field(default_factory=time.monotonic)
 
 
 def caller_hash(caller: str) -> str:
@@ -142,9 +143,9 @@ class Log:
             asked, lost, self.asked, self.lost = self.asked, self.lost, 0, 0
         try:
             with transaction.atomic():
-                keeps_texts = policy().keeps_texts
-                write([as_row(entry, keeps_texts) for entry in entries])
-                count(asked=asked, kept=len(entries), lost=lost)
+                keeps_texts, now = policy().keeps_texts, database_now()
+                write([as_row(entry, keeps_texts, now) for entry in entries])
+                count(now.date(), asked=asked, kept=len(entries), lost=lost)
         except (OperationalError, InterfaceError) as error:
             log.warning("%d requests wait for the log: %s", len(entries), error)
             if not connection.in_atomic_block:
@@ -194,22 +195,23 @@ def start() -> None:
     requests.start()
 
 
-def count(*, asked: int, kept: int, lost: int) -> None:
-    today, more = datetime.now(UTC).date(), {"asked": asked, "kept": kept, "lost": lost}
+def count(today: date, *, asked: int, kept: int, lost: int) -> None:
+    more = {"asked": asked, "kept": kept, "lost": lost}
     if not RequestDay.objects.filter(pk=today).update(**{name: F(name) + n for name, n in more.items()}):
         RequestDay.objects.bulk_create([RequestDay(day=today)], ignore_conflicts=True)
         RequestDay.objects.filter(pk=today).update(**{name: F(name) + n for name, n in more.items()})
 
 
-def as_row(entry: Entry, keeps_texts: bool) -> Row:
+def as_row(entry: Entry, keeps_texts: bool, now: datetime) -> Row:
     """{column: value} as JSON has it."""
+    came = now - timedelta(seconds=time.monotonic() - entry.came)
     answer: Mapping[str, Any] = entry.answer or {}
     query, trace = (
         scrub(text) if keeps_texts and text else None for text in (entry.query, answer.get("trace"))
     )
     return {
         "key": str(entry.key),
-        "at": entry.at.isoformat(),
+        "at": came.isoformat(),
         "owner_id": entry.owner,
         "token": entry.token,
         "token_name": entry.token_name,

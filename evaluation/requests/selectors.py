@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
-from django.utils import timezone
 
 from evaluation.models import RequestDay, RetrievalRequest
 from evaluation.requests.log import ANSWERED, caller_hash
 from synthesis.llm.ledger import Percentile
+from trace_site.database import database_now
 
 Verdict = RetrievalRequest.Verdict
 MODES = ("fast", "trace", "both")
@@ -66,9 +66,9 @@ class Wanted:
 
 def figures() -> dict[str, Any]:
     """{asked, kept, lost} of the last DAYS days and {wrong, right}, as reported in them; and `took`, the time that the
-    answers of the last day took: {n, p50, p95}, in ms. Three queries."""
-    now = timezone.now()
-    days = RequestDay.objects.filter(day__gt=now.astimezone(UTC).date() - timedelta(days=DAYS))
+    answers of the last day took: {n, p50, p95}, in ms. Four queries."""
+    now = database_now()
+    days = RequestDay.objects.filter(day__gt=now.date() - timedelta(days=DAYS))
     counts = days.aggregate(asked=Sum("asked"), kept=Sum("kept"), lost=Sum("lost"))
     reported = RetrievalRequest.objects.exclude(verdict="").filter(at__gt=now - timedelta(days=DAYS))
     said = reported.aggregate(

@@ -10,7 +10,6 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from catalog.core.scrubbing.scrub import scrub
 from catalog.models import Tool
@@ -25,6 +24,7 @@ from evaluation.requests.log import (
     requests,
 )
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 from trace_site.rest.tokens import service_token_of
 
@@ -138,8 +138,9 @@ def feedback_give(
     service = service_token_of(token)
     asked = scrub(query) if query and keeps_texts else None
     # the log fills in the rest when it comes to it
+    now = database_now()
     stub = {
-        "at": timezone.now(),
+        "at": now,
         "owner": user,
         "token": service,
         "token_name": token.name if service else "",
@@ -152,7 +153,7 @@ def feedback_give(
     row, _ = RetrievalRequest.objects.get_or_create(key=key, defaults=stub)
     row.verdict, row.expected = verdict, given["expected"]
     row.comment = scrub(comment).text if comment and keeps_texts else ""
-    row.reported_at = timezone.now()
+    row.reported_at = now
     row.save(update_fields=REPORTED)
     return row
 

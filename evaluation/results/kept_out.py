@@ -14,7 +14,6 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Exists, Max, OuterRef
 from django.db.models.functions import MD5
-from django.utils import timezone
 
 from catalog.core.words import text_key
 from evaluation.benchmarks.services import K
@@ -23,6 +22,7 @@ from evaluation.coverage.outcomes import label_of, reported, still_there
 from evaluation.models import Evaluation, KeptOutAnswer
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
+from trace_site.database import database_now
 from trace_site.jobs import JobContext
 from trace_site.lib.files import content_hash, read_jsonl, write_jsonl
 from training.models import Model
@@ -122,9 +122,9 @@ def drawn_samples(model: Model) -> list[tuple[int, str]]:
 def is_due(model: Model) -> bool:
     """Whether the model is to be asked what it did not answer: at once, and a day after it was asked last."""
     newest = KeptOutAnswer.objects.filter(model=model).aggregate(at=Max("at"))["at"]
-    if newest is not None and newest > timezone.now() - ASKED_AGAIN:
+    if newest is not None and newest > database_now() - ASKED_AGAIN:
         return False
-    return _waiting(model.pk, int(time.time()) // 3600)
+    return _waiting(model.pk, int(time.monotonic()) // 3600)
 
 
 @lru_cache(maxsize=4)

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import models, transaction
-from django.utils import timezone
 
 from catalog.models import Domain
 from evaluation.core import confusion
@@ -39,6 +38,7 @@ from evaluation.models import (
     ToolRollup,
 )
 from evaluation.results.groups import in_force, lock
+from trace_site.database import database_now
 from trace_site.lib.files import content_hash
 from training.models import Model
 
@@ -283,7 +283,7 @@ def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
     requests = {pk for of, pk in found.outcomes if of == "request_id"}
     if still_there(requests) != requests:
         return {}
-    at = timezone.now()
+    at = database_now()
     changed = {
         "outcomes": _put(LabelledOutcome, found.outcomes, _stored_outcomes()),
         "tools": _put(ToolRollup, found.tools, _stored(ToolRollup, "tool_id")),
@@ -393,7 +393,7 @@ def sweep() -> int:
     now = Now.read()
     last = DomainRollup.objects.order_by("at").first()
     promoted = last is not None and last.model_id != (now.model.pk if now.model else None)
-    if not is_behind(now) or (last and not promoted and last.at > timezone.now() - PATIENCE):
+    if not is_behind(now) or (last and not promoted and last.at > database_now() - PATIENCE):
         return 0
     return sum(refresh().values())
 

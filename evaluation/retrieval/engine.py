@@ -91,6 +91,7 @@ def _asked(engine: Engine, path: str, request: Answer, departure: Departure | No
     """One question, and its connection for as long as the answer is read. Read to its end, it is kept for the next.
     When whoever asked leaves, the connection ends, by which the engine knows."""
     departure, is_kept = departure or Departure(), False
+    request = {**request, "caller": departure.caller}
     try:
         connection, response = _answered(engine, path, request, departure)
     except (OSError, HTTPException, ValueError) as error:

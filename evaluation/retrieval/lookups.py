@@ -136,15 +136,15 @@ class CatalogPart:
         return self._newer[key]
 
     def redaction(self, holds: frozenset[str]) -> Redaction:
-        """Of the names of all tools that need what is not held; anew for each text."""
+        """Of the names of all tools that need what is not held, beside all others; anew for each text."""
         if holds not in self._redactions:
             if self._needs is None:
-                needing = Tool.objects.exclude(permissions=[]).order_by().values_list("name", "permissions")
-                self._needs = {name: frozenset(needs) for name, needs in needing}
+                every = Tool.objects.order_by().values_list("name", "permissions")
+                self._needs = {name: frozenset(needs) for name, needs in every}
             if len(self._redactions) >= MOST_HOLDERS:
                 self._redactions.clear()
-            names = [name for name, needs in self._needs.items() if is_withheld(needs, holds)]
-            self._redactions[holds] = Redaction(names)
+            names = {name for name, needs in self._needs.items() if is_withheld(needs, holds)}
+            self._redactions[holds] = Redaction(names, self._needs.keys() - names)
         return self._redactions[holds].anew()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models.functions import Now
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 
 from rules.book import Problem, version_contents
 from rules.changes.permits import VERBS, ReviewVerdict, approvals_missing, refusal, words_on
@@ -172,7 +172,7 @@ def waiting_for(user: Any) -> QuerySet[ChangeRequest]:
 
 def rejected_of(user: Any) -> QuerySet[ChangeRequest]:
     """What was rejected lately and is not reopened: news for its author."""
-    since = timezone.now() - timedelta(days=NEWS_DAYS)
+    since = Now() - timedelta(days=NEWS_DAYS)
     return ChangeRequest.objects.filter(state=State.REJECTED, author=user.pk, updated_at__gte=since)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.services import catalog_lock
@@ -17,6 +18,7 @@ from rules.changes.permits import approvals_missing, audit_request, fitting, hel
 from rules.changes.proposals import change_label, changes_of, check_clear, check_complete, proposals_of
 from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, State
 from rules.services import publish_checked, rule_withdraw, versions_save
+from trace_site.database import database_now
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks.services import emit
@@ -80,7 +82,7 @@ def request_schedule(
 ) -> ChangeRequest:
     """Have an approved request applied at a time to come; a scheduled one gets the new time."""
     request = held(request.pk, "schedule", actor, revision)
-    if timezone.is_naive(at) or at <= timezone.now():
+    if timezone.is_naive(at) or at <= database_now():
         raise TraceError(
             f"{at:%-d %b %Y, %H:%M} has passed, or has no time zone.",
             code="bad_time",
@@ -156,7 +158,7 @@ def apply_due() -> int:
     Safe in several processes at once: each takes a request that nobody holds. What cannot be applied is marked
     `blocked` with the reason and left for people.
     """
-    due = ChangeRequest.objects.filter(state=State.SCHEDULED, apply_at__lte=timezone.now(), blocked="")
+    due = ChangeRequest.objects.filter(state=State.SCHEDULED, apply_at__lte=Now(), blocked="")
     applied = 0
     for pk in due.order_by("apply_at", "pk").values_list("pk", flat=True):
         try:
@@ -170,7 +172,7 @@ def apply_due() -> int:
 def _apply_one(pk: int) -> bool:
     catalog_lock()
     rows = ChangeRequest.objects.select_for_update(skip_locked=True, of=("self",))
-    due = rows.filter(pk=pk, state=State.SCHEDULED, apply_at__lte=timezone.now(), blocked="").first()
+    due = rows.filter(pk=pk, state=State.SCHEDULED, apply_at__lte=Now(), blocked="").first()
     if due is None:
         return False
     try:
@@ -227,7 +229,7 @@ def _apply(request: ChangeRequest, actor: Any) -> ChangeRequest:
     for change in changes:
         if change.rule and change.action == RuleChange.Action.WITHDRAW:
             rule_withdraw(rule=change.rule, actor=actor, detail=detail)
-    request.applied_at, request.applied_by, request.blocked = timezone.now(), actor, ""
+    request.applied_at, request.applied_by, request.blocked = database_now(), actor, ""
     made = [str(version) for version in versions]
     _move(request, State.APPLIED, "applied", actor, published=made, impact=impact)
     tell("applied", request, actor, bypassed=request.bypassed, published=made)

@@ -13,7 +13,6 @@ from typing import Any
 
 from django.apps import apps
 from django.db import transaction
-from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from catalog.models import Domain, NeighbourList, Tool
@@ -23,7 +22,7 @@ from rules.core.suggestions import METHOD, Evidence, Failure, Suggester, Suggest
 from rules.models import RuleChange, RuleSuggestion
 from rules.suggestions.selectors import KIND, held_pairs, proposed, suggested
 from trace_site.audit import models as audit_models
-from trace_site.database import generation_key
+from trace_site.database import database_now, generation_key
 from trace_site.jobs import Job, JobContext, enqueue
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -305,7 +304,7 @@ def suggestion_dismiss(*, suggestion: RuleSuggestion, reason: str, actor: Any) -
         message = f"Say why no such rule is needed, in at least {MIN_REASON} characters."
         raise TraceError(message, code="no_reason", where="reason")
     row = RuleSuggestion.objects.select_for_update().get(pk=suggestion.pk)
-    row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, timezone.now()
+    row.dismissed_reason, row.dismissed_by, row.dismissed_at = reason, actor, database_now()
     row.save(update_fields=["dismissed_reason", "dismissed_by", "dismissed_at"])
     audit_models.record(actor=actor, action="suggestion.dismissed", obj=row, detail={"reason": reason})
 
@@ -342,7 +341,7 @@ def sweep() -> None:
     last = Job.objects.filter(kind=KIND).order_by("-pk").first()
     if last is None or last.state != Job.State.DONE or last.finished_at is None:
         return
-    now = timezone.now()
+    now = database_now()
     if now - last.finished_at <= REST:
         return
     known, failing = (last.result or {}).get("read_from") or ("", "")

@@ -16,7 +16,6 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 from django.urls import reverse
-from django.utils import timezone
 
 from rules.models import RuleVersion
 from synthesis.batches.selectors import LARGEST_LOT, LISTED, lot_items, progress, published_version
@@ -25,6 +24,7 @@ from synthesis.models import Batch, Decision, ReviewItem, Sample
 from synthesis.samples.checks import Checker
 from synthesis.samples.decisions import approve_unread
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import tell
 from trace_site.webhooks.services import emit
@@ -165,7 +165,7 @@ def _close(batch: Batch, state: str) -> None:
     held = ReviewItem.objects.filter(batch=batch, state=HELD)
     free = list(held.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True))
     ReviewItem.objects.filter(pk__in=free).update(state=OPEN)
-    batch.state, batch.closed_at = state, None if held.exists() else timezone.now()
+    batch.state, batch.closed_at = state, None if held.exists() else database_now()
     batch.save(update_fields=["state", "closed_at", "defects"])
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F, Sum
-from django.utils import timezone
 
 from rules.models import RuleVersion
 from synthesis.generate.estimates import asked
@@ -24,6 +23,7 @@ from synthesis.models import LoopSettings, ModelCall, Sample, SampleCount, Synth
 from synthesis.samples.counts import BY_RULE
 from synthesis.samples.staleness import newest_recipe
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 
 AT_ONCE = 500  # rules that one automatic run writes for
@@ -76,7 +76,7 @@ def automatic_runs() -> Any:
 
 def month() -> datetime:
     """Its first moment, UTC."""
-    return timezone.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return database_now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def spent_this_month() -> dict[str, float]:

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from catalog.models import Domain
 from rules.models import Rule, RuleVersion
 from synthesis.models.samples import Sample, SynthesisRun
+from trace_site.database import Changed
 
 USER = settings.AUTH_USER_MODEL
 
@@ -33,7 +34,7 @@ class Batch(models.Model):
     seed = models.BigIntegerField()
     defects = models.PositiveIntegerField(default=0)
     created_by = models.ForeignKey(USER, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
     closed_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -52,7 +53,7 @@ class Assignment(models.Model):
     filters = models.JSONField(default=dict, help_text="the part of the queue it was taken from")
     count = models.PositiveIntegerField(help_text="items given")
     note = models.CharField(max_length=300, blank=True)
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True, help_text="taken back; what was left is everybody's again")
 
     class Meta:
@@ -203,7 +204,7 @@ class SecondShare(models.Model):
     style = models.CharField(max_length=14, choices=Sample.Style, blank=True)
     share = models.FloatField(help_text="0 to 1")
     set_by = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
-    set_at = models.DateTimeField(auto_now=True)
+    set_at = Changed()
 
     class Meta:
         ordering = ["domain", "style"]
@@ -254,7 +255,7 @@ class Decision(models.Model):
     seconds = models.FloatField(null=True, help_text="from the item on screen to the decision")
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -292,7 +293,7 @@ class Regeneration(models.Model):
     replacement = models.ForeignKey(
         Sample, null=True, on_delete=models.PROTECT, related_name="regenerated_from"
     )
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -318,7 +319,7 @@ class SavedView(models.Model):
     name = models.CharField(max_length=60)
     query = models.CharField(max_length=1000, blank=True, help_text="the filters as in the address")
     shared = models.BooleanField(default=False)
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["name"]
@@ -334,7 +335,7 @@ class SampleComment(models.Model):
     sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="comments")
     author = models.ForeignKey(USER, on_delete=models.PROTECT, related_name="+")
     text = models.TextField()
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["id"]
@@ -352,7 +353,7 @@ class Guideline(models.Model):
     text = models.TextField()
     examples = models.JSONField(default=list, help_text="[{verdict, query, trace, answer, why}]")
     author = models.ForeignKey(USER, on_delete=models.PROTECT, related_name="+")
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = [F("domain").asc(nulls_first=True), "style", "-number"]

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from catalog.models import Domain, LabelledQuery, Tool
 from rules.models import RuleVersion
+from trace_site.database import Changed
 from trace_site.jobs import Job
 
 # What lists filter on, as one number (the SQL function synthesis_facet): few values, and one index over them serves
@@ -39,7 +40,7 @@ class SynthesisRun(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -126,8 +127,8 @@ class Sample(models.Model):
         output_field=models.CharField(max_length=64),
         db_persist=True,
     )
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = Changed()
 
     class Meta:
         ordering = ["id"]
@@ -170,7 +171,7 @@ class Attempt(models.Model):
     error = models.TextField(blank=True)
     error_code = models.CharField(max_length=60, blank=True)
     calls = models.PositiveIntegerField(default=0)
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["sample", "number"]
@@ -282,7 +283,7 @@ class PromptVersion(models.Model):
     hash = models.CharField(max_length=64, primary_key=True)
     name = models.CharField(max_length=40)
     source = models.TextField()
-    first_used = models.DateTimeField(auto_now_add=True)
+    first_used = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-first_used"]
@@ -303,7 +304,7 @@ class ModelReply(models.Model):
     response = models.JSONField()
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["-id"]
@@ -376,7 +377,7 @@ class Snapshot(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
     txid = models.BigIntegerField(
         db_default=models.Func(function="txid_current", output_field=models.BigIntegerField()),
         help_text="the transaction that made it: members come in with it and never after",
@@ -443,7 +444,7 @@ class LoopSettings(models.Model):
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    changed_at = models.DateTimeField(auto_now=True)
+    changed_at = Changed()
 
     class Meta:
         verbose_name_plural = "loop settings"

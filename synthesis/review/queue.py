@@ -15,13 +15,13 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import Case, Exists, Max, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from rules.models import Rule
 from synthesis.models import ReviewItem, ReviewSkip, Sample
 from synthesis.samples.counts import QUEUE_FACETS
 from synthesis.samples.staleness import OVERTAKEN, REPLACED
 from trace_site.access import ADMIN, PROGRAM, REVIEWER
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 
 Round, State = ReviewItem.Round, ReviewItem.State
@@ -232,7 +232,7 @@ def why_not(item: ReviewItem, items: Sequence[ReviewItem], reviewer: Any) -> str
         return "you were shown it anew since, in another tab or after an undo."
     if item.state == State.CLAIMED:
         assert item.claimed_until is not None
-        minutes = max(1, round((item.claimed_until - timezone.now()).total_seconds() / 60))
+        minutes = max(1, round((item.claimed_until - database_now()).total_seconds() / 60))
         return f"{item.claimed_by} has it now, for {minutes} min unless they go on."
     if item.assigned_to_id not in (None, reviewer.pk):
         return f"it is assigned to {item.assigned_to}."

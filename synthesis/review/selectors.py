@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, Min, OuterRef, Q, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now, TruncDay
 
 from rules.models import Rule
 from synthesis.models import Decision, ReviewItem, Sample
@@ -69,8 +69,7 @@ def _of_batch(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
 
 def progress(user: Any) -> dict[str, int]:
     """A reviewer's day: own decisions, what is left for everybody, per cent. What one undid does not count."""
-    start = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    today = ReviewItem.objects.filter(decided_by=user, decided_at__gte=start).count()
+    today = ReviewItem.objects.filter(decided_by=user, decided_at__gte=TruncDay(Now())).count()
     left = waiting_total()
     percent = round(100 * today / (today + left)) if today + left else 0
     return {"today": today, "left": left, "percent": percent}

@@ -12,12 +12,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
-from django.utils import timezone
 
 from synthesis.models import Assignment, ReviewItem, SampleComment
 from synthesis.review.queue import WAITS, reviewers
 from synthesis.review.selectors import not_blind
 from synthesis.samples.counts import in_queue, waiting_total
+from trace_site.database import database_now
 
 BREAK = timedelta(minutes=5)  # as long as a claim lasts
 
@@ -34,12 +34,12 @@ SELECT reviewer_id, sum(step), extract(epoch FROM sum(gap)) FROM (
 def team(now: datetime | None = None) -> dict[str, Any]:
     """{"members": everybody who may review, by name, "left": what waits for a reading, "per_hour", "reading_today",
     "seconds_left": of reading by one person at today's pace, None before there is one, "seconds_left_each": shared by
-    those who read today}. Six queries.
+    those who read today}. Six queries, and one for the time.
 
     Of a member: "items" that followed another within a break, and the "seconds" between them; "assigned" items wait
     for them, "held" are claimed, the first until "frees_at".
     """
-    now = now or timezone.now()
+    now = now or database_now()
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     names = dict(reviewers().values_list("pk", "username"))
     monday = day - timedelta(days=day.weekday())

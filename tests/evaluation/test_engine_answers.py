@@ -30,6 +30,9 @@ class TextExport:
     def text(self, ids):
         return "".join(ids)
 
+    def shown(self, ids, item):
+        return self.index.to_names(self.text(ids))
+
     def token(self, name):
         return "".join(self.index.units[name])
 

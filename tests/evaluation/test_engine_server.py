@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -31,6 +32,9 @@ class EchoEngine:
             on_event("text", "be")
             on_event("text", "cause")
         return row
+
+    def ask(self, *asked):
+        return partial(self.answer, *asked)
 
 
 class Faulty(EchoEngine):
@@ -255,6 +259,9 @@ class Talker:
             time.sleep(0.001)
         self.ended.set()
         raise Departed
+
+    def ask(self, *asked):
+        return partial(self.answer, *asked)
 
 
 def asking(port, export, path="/retrieve", **more):

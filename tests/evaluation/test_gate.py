@@ -29,6 +29,7 @@ from tests.factories import (
     make_sample,
     make_snapshot,
     make_tool,
+    thawed,
 )
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
@@ -239,7 +240,8 @@ def test_a_candidate_that_cannot_answer_as_the_champion_does_fails(two):
     champion, candidate = two
     both(candidate, champion, benchmark(n=1200), bool, bool)
     candidate.run.retrieval = "n"  # it writes no trace
-    Evaluation.objects.filter(model=candidate, decode="trace").delete()
+    with thawed():
+        Evaluation.objects.filter(model=candidate, decode="trace").delete()
     (row,), found = rows_of(candidate, champion, decode="trace")
     assert (row.verdict, row.n, found.verdict) == (FAIL, 0, FAIL)
     report = make_gate_report(candidate, champion, FAIL, report=found.as_dict())
@@ -366,12 +368,14 @@ def test_equal_evidence_is_the_same_report_and_a_report_is_frozen(two, settings)
     report = made()
     assert made() == report and report.definition == in_force()
     stored = {row.pk: row.scores for row in Prediction.objects.all()}
-    Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0, "group": "covered"})
+    with thawed():
+        Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0, "group": "covered"})
     anew = made()
     assert anew != report  # groups were counted anew
-    for row in Prediction.objects.all():
-        row.scores = stored[row.pk]
-        row.save()
+    with thawed():
+        for row in Prediction.objects.all():
+            row.scores = stored[row.pk]
+            row.save()
     again = made()  # as at first: the newest report counts, so it is told once more
     assert again not in (report, anew) and again.report["rows"] == report.report["rows"]
     ctx.close()

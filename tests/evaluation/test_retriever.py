@@ -85,6 +85,7 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
         "without": [],
         "fallback": [],
         "damaged": False,
+        "caller": "",
         "held": f"/{content_hash([])}",
         "domain": None,
         "exact": True,

@@ -45,6 +45,7 @@ from tests.factories import (
     make_sample,
     make_snapshot,
     make_tool,
+    thawed,
 )
 from trace_site import jobs
 from trace_site.access import may
@@ -293,7 +294,8 @@ def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
 
 
 def test_without_a_model_the_embedding_answers(world):
-    Evaluation.objects.filter(model__isnull=False).delete()
+    with thawed():
+        Evaluation.objects.filter(model__isnull=False).delete()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute("DELETE FROM training_aliasmove")

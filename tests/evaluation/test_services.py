@@ -11,7 +11,7 @@ from evaluation.benchmarks.services import Unit, benchmark_import, evaluation_re
 from evaluation.core.report import asked_at_once
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.results import tasks
-from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
+from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool, thawed
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job
@@ -76,7 +76,8 @@ def evaluate(model, **options):
 def test_development_half_is_evaluated_as_it_is_served_and_its_figures_are_not_told(
     tools, prb, tmp_path, capsys
 ):
-    Benchmark.objects.update(is_development=True)
+    with thawed():
+        Benchmark.objects.update(is_development=True)
     model = model_with(tools, tmp_path)
     evaluate(model)
     made = Evaluation.objects.order_by("pk")

@@ -8,6 +8,7 @@ from hypothesis import given, strategies
 from evaluation.core.withholding import WITHHELD, Redaction, granted, is_withheld
 
 NAMES = ["Pay/GetSlip", "Pay/Get", "Weather API/Get.Forecast", "A/b", "<<Odd>>/x-y"]
+OTHERS = ["Pay/GetSlips", "Repay/Get", "DNA/bank", "Weather API/Get"]
 
 
 @pytest.mark.parametrize(
@@ -45,30 +46,59 @@ def test_a_tool_that_needs_something_goes_to_who_holds_one_of_it_and_to_nobody_w
     [
         ("So it is Pay/GetSlip.", f"So it is {WITHHELD}."),
         ("pay/get, then Pay/GetSlip", f"{WITHHELD}, then {WITHHELD}"),
-        ("Pay/GetSlips and Repay/Get and Pay/Get.v2 stay", "Pay/GetSlips and Repay/Get and Pay/Get.v2 stay"),
-        ("Weather API/Get.Forecast: A/b A/b2", f"{WITHHELD}: {WITHHELD} A/b2"),
+        ("Pay/GetSlips, Repay/Get and DNA/banks stay", "Pay/GetSlips, Repay/Get and DNA/banks stay"),
+        ("Repay/GetSlip and Weather API/Get.Forecast", f"Re{WITHHELD} and {WITHHELD}"),
+        ("allPay/GetSlip is it, Pay/Get.v2", f"all{WITHHELD} is it, {WITHHELD}.v2"),
+        ("Pay/GetPay/GetSlipPAY/GETis", f"{WITHHELD}{WITHHELD}{WITHHELD}is"),
+        ("<<Pay>><<GetSlip>> A/b2", f"{WITHHELD} {WITHHELD}2"),
         ("Weather API is no tool", "Weather API is no tool"),
-        ("see <<Odd>>/x-y!", f"see <<{WITHHELD}!"),
+        ("see <<Odd>>/x-y!", f"see {WITHHELD}!"),
         ("", ""),
         ("A/b", WITHHELD),
     ],
 )
-def test_names_are_taken_out_whole_and_what_only_looks_like_one_stays(text, shown):
-    assert Redaction(NAMES).whole(text) == shown
+def test_names_are_taken_out_wherever_they_stand_but_inside_the_longer_name_of_another_tool(text, shown):
+    assert Redaction(NAMES, OTHERS).whole(text) == shown
 
 
-PIECES = [*NAMES, "Pay", "/", "Get", "Slip", ".", ". ", "v2", " ", "İ", "weather api", "ß", "b", "A/", "x"]
+PIECES = [
+    *NAMES,
+    *OTHERS,
+    "Re",
+    "s",
+    "<<Pay>>",
+    "<<Get",
+    ">>",
+    "Pay",
+    "/",
+    "Get",
+    "Slip",
+    ".",
+    ". ",
+    "v2",
+    " ",
+    "İ",
+    "weather api",
+    "ß",
+    "b",
+    "A/",
+    "x",
+]
 
 
 @given(strategies.lists(strategies.sampled_from(PIECES), max_size=12), strategies.integers(0, 10**6))
 def test_a_text_in_pieces_is_shown_as_the_whole_one(pieces, seed):
     text, chance = "".join(pieces), random.Random(seed)
-    whole, stream, shown, at = Redaction(NAMES).whole(text), Redaction(NAMES), "", 0
+    whole, stream, shown, at = Redaction(NAMES, OTHERS).whole(text), Redaction(NAMES, OTHERS), "", 0
     while at < len(text):
         step = chance.randint(1, 5)
         shown += stream.feed(text[at : at + step])
         at += step
     assert shown + stream.rest() == whole
+    left = whole.lower()
+    for name in sorted(OTHERS, key=len, reverse=True):
+        left = left.replace(name.lower(), " ")
+    assert not any(name.lower() in left for name in NAMES)
 
 
 def test_what_cannot_become_a_name_is_shown_at_once():

@@ -12,7 +12,7 @@ from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import synthesis_start
 from synthesis.models import LoopSettings, ModelCall, Regeneration, Sample, SynthesisRun
 from synthesis.review import services as review_services
-from tests.factories import make_rule, make_tool
+from tests.factories import make_rule, make_tool, thawed
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
@@ -174,7 +174,8 @@ def test_spent_budget_and_one_that_is_too_small_keep_it_and_say_so(llm):
     publish(2)
     loop_save(actor=None, budget={"calls": ModelCall.objects.count()})
     assert sweep() == 0 and "is spent: " in standing().keeps[0]
-    ModelCall.objects.update(sent_at="2020-01-31T00:00Z")  # another month's
+    with thawed():
+        ModelCall.objects.update(sent_at="2020-01-31T00:00Z")  # another month's
     loop_save(actor=None, budget=MONTHS_CALLS)
     assert standing().left == MONTHS_CALLS and sweep() == 1
 

@@ -4,7 +4,6 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from catalog.models import Tool, ToolRevision
-from evaluation.models import Evaluation
 from synthesis.core.queries import AXES, Verdict
 from synthesis.generate import pipeline
 from synthesis.models import ModelCall, PromptVersion, Sample, SecondShare, Snapshot, SnapshotSample
@@ -186,8 +185,7 @@ def used() -> Sample:
     model = make_model(run=make_run(snapshot=snapshot))
     AliasMove.objects.create(alias="champion", model=model)
     tool = make_tool()
-    evaluation = make_evaluation((tool, [tool.name]))
-    Evaluation.objects.filter(pk=evaluation.pk).update(model=model)
+    make_evaluation((tool, [tool.name]), model=model)
     return sample
 
 

@@ -120,7 +120,7 @@ def test_the_policy_of_an_admin_is_no_reading(user_with):
 
 def test_a_large_team_costs_as_many_queries_as_a_small_one(ada, user_with, django_assert_num_queries):
     with django_assert_num_queries(6):
-        team()
+        team(NOON)
     for number in range(20):
         decide(user_with("reviewer", username=f"r{number:02}"), 0, 1)
     with django_assert_num_queries(6):

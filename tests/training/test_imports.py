@@ -7,6 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import TokenUnit
+from tests.factories import thawed
 from tests.training.deliveries import BASE, chain, changed, deliver, resealed, small_snapshot
 from trace_site import jobs
 from trace_site.audit.models import AuditEntry
@@ -189,7 +190,8 @@ def test_delivery_that_is_not_right_is_refused_and_leaves_nothing(harm, snapshot
 
 def test_token_that_stands_elsewhere_in_the_ledger_is_refused(snapshot, tmp_path):
     folder = deliver(tmp_path / "mine", snapshot, "stage2", memo="none")
-    TokenUnit.objects.filter(family="flat", slot=1).update(string="<<Other&&Tool>>")
+    with thawed():
+        TokenUnit.objects.filter(family="flat", slot=1).update(string="<<Other&&Tool>>")
     with pytest.raises(TraceError, match="the ledger has another token"):
         adopt(folder)
 

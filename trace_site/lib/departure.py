@@ -9,10 +9,11 @@ class Departed(Exception):
 
 
 class Departure:
-    """Of one client. Whoever notices it calls `happen`, in any thread; what waits for another server meanwhile says by
-    `until` how that ends."""
+    """Of one client; `caller` tells whose turn its requests take. Whoever notices it calls `happen`, in any thread;
+    what waits for another server meanwhile says by `until` how that ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, caller: str = "") -> None:
+        self.caller = caller
         self.happened = False
         self._end: Callable[[], object] | None = None
         self._lock = threading.Lock()  # what has said that it is over is not ended afterwards

@@ -9,11 +9,12 @@ import json
 import secrets
 import unicodedata
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.auth.tokens import default_token_generator
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.db import transaction
@@ -26,6 +27,7 @@ from django.utils.module_loading import import_string
 
 from trace_site.access import ADMIN, PROGRAM, ROLE_LABELS, ROLES, is_program
 from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from trace_site.people.sessions import sessions_end
@@ -36,6 +38,16 @@ LIKE_LATIN = frozenset("асеорхуіјѕԁһӏԛԝкмтαινορυκτχ")
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK"}  # written together
 DEMO_FILE = "demo.json"
 DEMO_NAMES = {"expert": "erin", "reviewer": "rui", "admin": "ada", "product_manager": "pam"}
+
+
+class Links(PasswordResetTokenGenerator):
+    """The tokens of links, which age by the database's clock."""
+
+    def _now(self) -> datetime:
+        return database_now().replace(tzinfo=None)
+
+
+LINKS = Links()
 
 
 def ensure_roles(**_: Any) -> None:
@@ -155,7 +167,7 @@ def person_reset(*, person: User, actor: Any) -> User:
 def link_of(person: User) -> str:
     """The path under which the person sets a password."""
     key = urlsafe_base64_encode(force_bytes(person.pk))
-    return reverse("password-set", args=[key, default_token_generator.make_token(person)])
+    return reverse("password-set", args=[key, LINKS.make_token(person)])
 
 
 def mail_link(person: User, address: str) -> str:

@@ -31,11 +31,11 @@ from django.db.models import QuerySet, Sum
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
 
-from trace_site.audit.models import AuditEntry
+from trace_site.audit import models as audit_models
+from trace_site.database import database_now
 from trace_site.rest.throttles import address_of, counted_address
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
@@ -80,15 +80,17 @@ class SessionStore(DatabaseSessions):
     def create_model_instance(self, data: dict[str, Any]) -> Any:
         row: Any = super().create_model_instance(data)
         row.session_key = stored_key(row.session_key)
-        row.account, row.seen_at = data.get(SESSION_KEY), timezone.now()
+        row.account, row.seen_at = data.get(SESSION_KEY), Now()
+        row.expire_date = Now() + timedelta(seconds=self.get_expiry_age())
         return row
 
     def _get_session_from_db(self) -> Any:
-        """As Django's, by the hash."""
-        row = Session.objects.filter(pk=stored_key(self.session_key), expire_date__gt=Now()).first()
+        """As Django's, by the hash and by the database's clock."""
+        now = {"asked_at": Now()}
+        row: Any = _open_rows().filter(pk=stored_key(self.session_key)).annotate(**now).first()
         if row is None:
             self._session_key = None
-        elif timezone.now() - row.seen_at > SEEN_EVERY:
+        elif row.asked_at - row.seen_at > SEEN_EVERY:
             Session.objects.filter(pk=row.pk).update(seen_at=Now())
         return row
 
@@ -117,7 +119,7 @@ class OpenSession:
 def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
     """The user's sessions, the newest use first; `key` is that of the session that asks."""
     found, own = [], stored_key(key)
-    for row in _open_rows(user).order_by("-seen_at"):
+    for row in _open_rows().filter(account=user.pk).order_by("-seen_at"):
         came = row.get_decoded().get(CAME, {})
         since = parse_datetime(came["at"]) if came else None
         address, agent = came.get("address", ""), came.get("agent", "")
@@ -127,7 +129,7 @@ def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
 
 def session_end(*, user: Any, mark: str) -> bool:
     """End the session of this user that has the mark; whether there was one."""
-    wanted = [row.pk for row in _open_rows(user) if mark_of(row.pk) == mark]
+    wanted = [row.pk for row in _open_rows().filter(account=user.pk) if mark_of(row.pk) == mark]
     return bool(Session.objects.filter(pk__in=wanted).delete()[0])
 
 
@@ -142,13 +144,13 @@ def mark_of(stored: str) -> str:
 
 def forget_old() -> int:
     """Delete sessions whose time is over and attempts that count no more (what was typed there may be a password)."""
-    over = timezone.now() - settings.AXES_COOLOFF_TIME
-    attempts = int(AccessAttempt.objects.filter(attempt_time__lt=over).delete()[0])
+    over = AccessAttempt.objects.filter(attempt_time__lt=Now() - settings.AXES_COOLOFF_TIME)
+    attempts = int(over.delete()[0])
     return attempts + Session.objects.filter(expire_date__lt=Now()).delete()[0]
 
 
-def _open_rows(user: Any) -> QuerySet[Session]:
-    return Session.objects.filter(account=user.pk, expire_date__gt=Now())
+def _open_rows() -> QuerySet[Session]:
+    return Session.objects.filter(expire_date__gt=Now())
 
 
 LAST_SIGN_INS = 100  # that tell from where somebody comes
@@ -157,6 +159,11 @@ NOBODY = "a name that nobody has"  # what was typed there may be a password
 
 class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
     """AXES_HANDLER."""
+
+    def is_allowed(self, request: Any, credentials: Any = None) -> bool:
+        """Asked first: the attempt is of this time by the database's clock."""
+        request.axes_attempt_time = database_now()
+        return bool(super().is_allowed(request, credentials))
 
     def is_locked(self, request: Any, credentials: Any = None) -> bool:
         if super().is_locked(request, credentials):
@@ -171,7 +178,11 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
         super().user_login_failed(sender, credentials, request, **kwargs)
         if request is None or request.axes_failures_since_start is None:
             return
-        user = User.objects.filter(username=name_tried(request, credentials)).first()
+        name = name_tried(request, credentials)
+        # a row that was made now has the process' time
+        made = AccessAttempt.objects.filter(username=name, ip_address=request.axes_ip_address)
+        made.filter(failures_since_start=1).update(attempt_time=request.axes_attempt_time)
+        user = User.objects.filter(username=name).first()
         _record("login.failed", request, user, actor=None)
         if request.axes_locked_out:
             _record("login.locked", request, user, actor=None)
@@ -179,7 +190,7 @@ class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
     def user_logged_in(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:
         super().user_logged_in(sender, request, user, **kwargs)
         asks = {"address": address_of(request), "agent": request.META.get("HTTP_USER_AGENT", "")[:200]}
-        request.session[CAME] = {"at": timezone.now().isoformat(), **asks}
+        request.session[CAME] = {"at": database_now().isoformat(), **asks}
         _record("login.ok", request, user, actor=user)
 
     def user_logged_out(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:
@@ -192,7 +203,9 @@ def _came_from_here(request: Any, credentials: Any) -> bool:
     """Whether who has this name signed in from this address before: what others guess there does not keep them out.
     Their own wrong passwords still count, by name and address."""
     user = User.objects.filter(username=name_tried(request, credentials)).first()
-    came = AuditEntry.objects.filter(object_type="user", object_id=str(user and user.pk), action="login.ok")
+    came = audit_models.AuditEntry.objects.filter(
+        object_type="user", object_id=str(user and user.pk), action="login.ok"
+    )
     addresses = came.order_by("-id").values_list("detail__address", flat=True)[:LAST_SIGN_INS]
     return any(counted_address(address or "") == request.axes_ip_address for address in addresses)
 
@@ -218,11 +231,16 @@ def forget_failures(user: User) -> None:
 
 
 def _record(action: str, request: HttpRequest, user: User | None, *, actor: User | None) -> None:
-    AuditEntry.objects.create(
-        actor=actor,
-        action=action,
-        object_type="user",
-        object_id=str(user.pk) if user else "",
-        object_label=user.get_username() if user else NOBODY,
-        detail={"address": address_of(request), "agent": request.META.get("HTTP_USER_AGENT", "")[:200]},
+    audit_models.note(
+        actor,
+        {
+            "action": action,
+            "object_type": "user",
+            "object_id": str(user.pk) if user else "",
+            "object_label": user.get_username() if user else NOBODY,
+            "detail": {
+                "address": address_of(request),
+                "agent": request.META.get("HTTP_USER_AGENT", "")[:200],
+            },
+        },
     )

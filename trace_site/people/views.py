@@ -181,7 +181,7 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "person": person,
         "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "email": request.POST.get("email", "") if more.get("problem") else person.email,
-        "tokens": service.filter(owner=person),
+        "tokens": tokens.service_tokens_of(person),
         "made": service.filter(created_by=person).exclude(owner=person).select_related("owner"),
         "is_program": is_program(person),
         "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
@@ -287,6 +287,7 @@ class SetPassword(PasswordResetConfirmView):
     """Where an admin's link leads: Django's own, for people who are active; it signs nobody in."""
 
     template_name = "registration/password_set.html"
+    token_generator = services.LINKS
     success_url = reverse_lazy("login")
 
     def dispatch(self, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -329,9 +330,7 @@ def _account_context(request: HttpRequest) -> dict[str, Any]:
         "sessions": sessions_of(request.user, request.session.session_key),
         "token": tokens.token_of(request.user),
         "token_days": settings.TOKEN_DAYS,
-        "service_tokens": ApiToken.objects.filter(
-            owner=request.user.pk, kind=ApiToken.Kind.SERVICE
-        ).select_related("created_by"),
+        "service_tokens": tokens.service_tokens_of(request.user),
         "mail_host": settings.EMAIL_HOST,
         "mail_kinds": KINDS,
         "mail_chosen": choice.kinds if choice else [],

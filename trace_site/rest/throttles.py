@@ -1,4 +1,5 @@
-"""How often somebody may ask: counts in the shared cache, in windows of a fixed length.
+"""How often somebody may ask: counts in the shared cache, in windows of a fixed length by its clock, which begin with
+their first request.
 
 While the cache is away nothing is counted and everybody may. Guesses of passwords do not rest on it: people/sessions.py
 counts them in the database.
@@ -64,36 +65,40 @@ class CountingCache(RedisCache):
     def client(self) -> Any:
         return self._cache.get_client(write=True)
 
-    def count(self, name: str, more: int, seconds: int) -> int:
-        """How many there are with `more` of them; they are forgotten after so many seconds without one."""
+    def count(self, name: str, more: int, seconds: int) -> tuple[int, int]:
+        """How many there are in this window with `more` of them, and the seconds after which they are forgotten."""
         key = self.make_key(name)
-        made, _ = self.client.pipeline(transaction=False).incrby(key, more).expire(key, seconds).execute()
-        return int(made)
+        asked = self.client.pipeline(transaction=False).set(key, 0, ex=seconds, nx=True)
+        _, made, left = asked.incrby(key, more).pttl(key).execute()
+        if left < 0:  # it ended in between
+            self.client.expire(key, seconds)
+            left = 1000 * seconds
+        return int(made), -(-left // 1000)
 
-    def count_often(self, name: str, more: int, seconds: int) -> int:
+    def count_often(self, name: str, more: int, seconds: int) -> tuple[int, int]:
         """As `count`, by the processes together within TOLD_SECONDS: each adds up what it counts meanwhile."""
         with _telling:
-            made, untold, at = _told.get(name, (0, 0, 0.0))
+            made, left, untold, at = _told.get(name, (0, 0, 0, 0.0))
             if is_known := time.monotonic() - at < TOLD_SECONDS:
-                _told[name] = made, untold + more, at
+                _told[name] = made, left, untold + more, at
             else:
                 if len(_told) >= MOST_TOLD:
                     _told.clear()
-                _told[name] = made, 0, time.monotonic()
+                _told[name] = made, left, 0, time.monotonic()
         if is_known:
-            return made + untold + more
-        made = self.count(name, untold + more, seconds)
+            return made + untold + more, left
+        made, left = self.count(name, untold + more, seconds)
         with _telling:
-            _, untold, at = _told.get(name, (0, 0, 0.0))
-            _told[name] = made, untold, at
-        return made + untold
+            _, _, untold, at = _told.get(name, (0, 0, 0, 0.0))
+            _told[name] = made, left, untold, at
+        return made + untold, left
 
 
 TOLD_SECONDS = 0.2
 MOST_TOLD = 10_000
 _told: dict[
-    str, tuple[int, int, float]
-] = {}  # {name: (all that were counted, ours since then, when that was)}
+    str, tuple[int, int, int, float]
+] = {}  # {name: (all that were counted, for how long they are, ours since then, when that was)}
 _telling = threading.Lock()
 
 
@@ -102,14 +107,13 @@ def seconds_to_wait(
 ) -> int:
     """Count so many more; 0 while there were at most `most` in this window, else how long it still lasts. `often`: so
     many ask that what other processes counted may be known a little later."""
-    now = int(time.time())
     count = cast(Any, cache).count_often if often else cast(Any, cache).count
     try:
-        made = count(f"throttle:{what}:{who}:{now // seconds}", more, 2 * seconds)
+        made, left = count(f"throttle:{what}:{who}", more, seconds)
     except RedisError as error:
         log.warning("%s is not counted: %s", what, error)
         return 0
-    return seconds - now % seconds if made > most else 0
+    return max(1, left) if made > most else 0
 
 
 def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:

@@ -13,7 +13,7 @@ makes one chooses; no choice is none.
 import hashlib
 import secrets
 from collections.abc import Collection, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -22,14 +22,13 @@ from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, models, transaction
 from django.db.models.functions import Now
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
 from trace_site.access import is_program, remember_roles
 from trace_site.audit import models as audit_models
-from trace_site.database import GENERATIONS, Generations
+from trace_site.database import GENERATIONS, Generations, database_now
 from trace_site.lib.errors import TraceError
 
 SCOPES = {
@@ -69,6 +68,7 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True)
     generations: Generations | None = None  # as of the query that found it for a call
+    asked_at: datetime | None = None  # by the database's clock, where the query that found it told
 
     class Meta:
         app_label = "trace_site"
@@ -97,7 +97,7 @@ class ApiToken(models.Model):
 
     @property
     def is_over(self) -> bool:
-        if self.expires_at <= timezone.now():
+        if self.expires_at <= (self.asked_at or database_now()):
             return True
         if self.kind == self.Kind.SERVICE:
             return False
@@ -128,7 +128,8 @@ class ApiTokenAuthentication(TokenAuthentication):
         token = token_with_owner(digest_of(key))
         if token is None or token.is_over or not token.owner.is_active:
             raise AuthenticationFailed("This token is unknown, was revoked or has ended. Make another one.")
-        if token.last_used_at is None or timezone.now() - token.last_used_at > TOLD_EVERY:
+        now = token.asked_at or database_now()
+        if token.last_used_at is None or now - token.last_used_at > TOLD_EVERY:
             # a request that is still in its transaction holds the row; the others do not wait for it
             with transaction.atomic():
                 free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
@@ -138,13 +139,14 @@ class ApiTokenAuthentication(TokenAuthentication):
 
 @cache
 def _token_sql() -> tuple[str, list[str], list[str]]:
-    """(SQL, attributes of a token, of its owner), in the order of the columns; the last three columns are the name of
-    who made it, the owner's roles and the counters of what has changed."""
+    """(SQL, attributes of a token, of its owner), in the order of the columns; the last four columns are the name of
+    who made it, the owner's roles, the counters of what has changed, and the time."""
     of_token, of_owner = ApiToken._meta.concrete_fields, User._meta.concrete_fields
     columns = [*(f"t.{one.column}" for one in of_token), *(f"u.{one.column}" for one in of_owner)]
     sql = (
         f"SELECT {', '.join(columns)}, m.username, ARRAY(SELECT g.name FROM auth_group g "
-        f"JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id), {GENERATIONS} "
+        f"JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id), {GENERATIONS}, "
+        "statement_timestamp() "
         "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id "
         "LEFT JOIN auth_user m ON m.id = t.created_by_id WHERE t.digest = %s"
     )
@@ -157,11 +159,11 @@ def token_with_owner(digest: str) -> ApiToken | None:
     sql, of_token, of_owner = _token_sql()
     if (row := _first_row(sql, digest)) is None:
         return None
-    *columns, maker, roles, generations = row
+    *columns, maker, roles, generations, asked_at = row
     token = ApiToken.from_db(DEFAULT_DB_ALIAS, of_token, columns[: len(of_token)])
     token.owner = User.from_db(DEFAULT_DB_ALIAS, of_owner, columns[len(of_token) :])
     token.created_by = User(pk=token.created_by_id, username=maker) if maker is not None else None
-    token.generations = generations or {}
+    token.generations, token.asked_at = generations or {}, asked_at
     remember_roles(token.owner, roles)
     return token
 
@@ -251,8 +253,17 @@ def require_person(token: Any) -> None:
 
 def token_of(user: Any) -> ApiToken | None:
     """The personal token; None when there is none or it has ended."""
-    token = ApiToken.objects.select_related("owner").filter(owner=user, kind=ApiToken.Kind.PERSONAL).first()
+    personal = ApiToken.objects.filter(owner=user, kind=ApiToken.Kind.PERSONAL)
+    token = personal.select_related("owner").first()
     return None if token is None or token.is_over else token
+
+
+def service_tokens_of(user: Any) -> list[ApiToken]:
+    found = list(ApiToken.objects.filter(owner=user.pk, kind=ApiToken.Kind.SERVICE))
+    now = database_now() if found else None
+    for token in found:
+        token.asked_at = now
+    return found
 
 
 @transaction.atomic
@@ -268,7 +279,7 @@ def personal_token_make(
         owner=user,
         created_by=user,
         password_mark=user.get_session_auth_hash(),
-        expires_at=timezone.now() + timedelta(days=settings.TOKEN_DAYS),
+        expires_at=database_now() + timedelta(days=settings.TOKEN_DAYS),
         holds_all=holds_all,
         permissions=given,
     )
@@ -314,7 +325,7 @@ def service_token_make(
         created_by=actor,
         name=name,
         scopes=wanted,
-        expires_at=timezone.now() + timedelta(days=days),
+        expires_at=database_now() + timedelta(days=days),
         holds_all=holds_all,
         permissions=given,
     )
@@ -335,7 +346,7 @@ def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]
     require_power_over(token.owner, actor)
     require_own_or_program(token.owner, actor)
     secret = _new_secret()
-    now = timezone.now()
+    now = database_now()
     token.created_at, token.expires_at = now, now + (token.expires_at - token.created_at)
     token.prefix, token.digest, token.last_used_at = secret[:12], digest_of(secret), None
     token.created_by = actor

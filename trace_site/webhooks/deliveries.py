@@ -18,10 +18,10 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from trace_site.audit import models as audit_models
 from trace_site.audit_context import acting
+from trace_site.database import database_now
 from trace_site.lib import outbound
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks.services import EVENTS, PING, Webhook, WebhookDelivery, check_url
@@ -96,11 +96,11 @@ def _attempt_in_thread(delivery: WebhookDelivery) -> None:
 
 def _attempt(delivery: WebhookDelivery) -> None:
     body = body_of(delivery)
-    entry: dict[str, Any] = {"at": timezone.now().isoformat(timespec="seconds"), "attempt": delivery.attempt}
-    began = time.monotonic()
+    now, began = database_now(), time.monotonic()
+    entry: dict[str, Any] = {"at": now.isoformat(timespec="seconds"), "attempt": delivery.attempt}
     try:
         private = settings.WEBHOOK_ALLOW_PRIVATE
-        headers = headers_of(delivery, body, int(time.time()))
+        headers = headers_of(delivery, body, int(now.timestamp()))
         status, excerpt = post(delivery.webhook.url, body, headers, allow_private=private, seconds=SECONDS)
         entry |= {"status": status, "excerpt": excerpt, "error": _refusal(status)}
     except TraceError as error:
@@ -196,7 +196,7 @@ def _settle(delivery: WebhookDelivery, entry: dict[str, Any]) -> None:
         if row.event not in EVENTS or done >= len(BACKOFF):  # a test is never repeated
             row.state = WebhookDelivery.State.FAILED
         else:
-            row.next_at = timezone.now() + BACKOFF[done]
+            row.next_at = Now() + BACKOFF[done]
         hook.update(failures=F("failures") + 1)
         sentence = f"{PAUSE_AFTER} attempts in a row failed, the last one so: {entry['error']}"[:300]
         for hopeless in hook.filter(active=True, failures__gte=PAUSE_AFTER).select_for_update():

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from synthesis.samples.impact import stale
 from synthesis.samples.lineage import Made
+from trace_site.database import database_now
 from trace_site.impact import Impact, Subject
 from training.models import AliasMove, Model, Run, RunMetric
 from training.registry.registry import champion_moves, current_aliases, earlier_champions, no_way_back
@@ -35,7 +36,7 @@ def seconds(of: Run) -> float | None:
     job = of.job
     if job is None or job.started_at is None:
         return None
-    end: datetime = job.finished_at or datetime.now(tz=job.started_at.tzinfo)
+    end: datetime = job.finished_at or database_now()
     return max(timedelta(0), end - job.started_at).total_seconds()
 
 

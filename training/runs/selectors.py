@@ -8,9 +8,9 @@ from statistics import median
 from typing import Any
 
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
 from trace_site import worker as workers
+from trace_site.database import database_now
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.worker import Worker
@@ -146,11 +146,11 @@ def queue() -> Queue:
     usual = usual_seconds({job.kind for job in jobs})
     keys = {stage["key"] for run in runs.values() for stage in run.stages}
     made = dict(TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", "run_id"))
-    entries = []
+    entries, now = [], database_now()
     for job in jobs[:MOST]:
         run = runs.get(job.pk)
         if run is not None and estimator is not None:
-            entries.append(_training(job, run, estimator, made))
+            entries.append(_training(job, run, estimator, made, now))
         elif job.state == Job.State.RUNNING and job.seconds_left is not None:
             entries.append(QueueEntry(job, run, float(job.seconds_left), "from its own rate"))
         else:
@@ -159,7 +159,7 @@ def queue() -> Queue:
     running = [one for one in entries if one.job.state == Job.State.RUNNING]
     waiting = [one for one in entries if one.job.state == Job.State.QUEUED]
     found = list(workers.alive(QUEUE))
-    _plan(running, waiting, max(1, len(found)))
+    _plan(running, waiting, max(1, len(found)), now)
     ended = Job.objects.filter(queue=QUEUE, finished_at__isnull=False)
     recent = list(
         ended.exclude(pk__in=[job.pk for job in jobs])
@@ -181,7 +181,7 @@ def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
     return {kind: median(spans) for kind, spans in took.items()}
 
 
-def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) -> QueueEntry:
+def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int], now: datetime) -> QueueEntry:
     """A stage that an earlier entry trains is there when this one's turn comes: `made` grows."""
     there = {stage["stage"]: made[stage["key"]] for stage in run.stages if stage["key"] in made}
     try:
@@ -199,13 +199,12 @@ def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) ->
         basis = "this stage from its own rate, later stages estimated"
         return QueueEntry(job, run, job.seconds_left + rest, basis)
     if job.state == Job.State.RUNNING and job.started_at is not None and seconds is not None:
-        seconds = max(0.0, seconds - (timezone.now() - job.started_at).total_seconds())
+        seconds = max(0.0, seconds - (now - job.started_at).total_seconds())
     return QueueEntry(job, run, seconds, found.seconds.basis)
 
 
-def _plan(running: list[QueueEntry], waiting: list[QueueEntry], slots: int) -> None:
+def _plan(running: list[QueueEntry], waiting: list[QueueEntry], slots: int, now: datetime) -> None:
     """When each may start and end: jobs in order, one a worker at a time. Unknown times end what can be said."""
-    now = timezone.now()
     free: list[datetime | None] = []
     for entry in running:
         entry.starts = entry.job.started_at

@@ -1,0 +1,32 @@
+"""Who waits, in fair turns: one of each caller after the other, however many of one wait."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[T]] = {}  # by caller, whose turn comes first stands first
+
+    def put(self, caller: str, one: T) -> None:
+        self._waiting.setdefault(caller, deque()).append(one)
+
+    def take(self, fits: Callable[[T], bool] = lambda one: True) -> T | None:
+        """The first of the caller whose turn it is and whose first one fits; None where none does."""
+        for caller, own in self._waiting.items():
+            if fits(own[0]):
+                one = own.popleft()
+                del self._waiting[caller]
+                if own:
+                    self._waiting[caller] = own
+                return one
+        return None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def __iter__(self) -> Iterator[T]:
+        return (one for own in self._waiting.values() for one in own)
