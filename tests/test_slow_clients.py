@@ -356,7 +356,7 @@ def test_a_client_that_stops_reading_is_left(site, monkeypatch):
 
 def test_what_nobody_waits_for_any_more_is_not_done(site):
     async def run():
-        clients = [Client(site, "/held") for _ in range(asgi.THREADS[asgi.PAGES])]
+        clients = [Client(site, "/held", headers=token(n)) for n in range(asgi.THREADS[asgi.PAGES])]
         while len(ran) < asgi.THREADS[asgi.PAGES]:
             await asyncio.sleep(0.001)
         left = Client(site, "/simple", leaves=True)
