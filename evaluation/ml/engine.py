@@ -81,19 +81,9 @@ class Engine:
                 if str(one.item["id"]) not in done
             ]
 
-    def answer(
-        self,
-        item: Item,
-        decode: str,
-        k: int = 10,
-        on_event: Callable[[str, Any], None] | None = None,
-        departure: Departure | None = None,
-    ) -> Item:
-        """One request, from any thread; it shares its forwards with all that are asked meanwhile, whose callers take
-        turns. `on_event`: is told ("fast", prediction) and ("text", more of the trace), in the engine's thread.
-        `departure`: of whoever asked; raises Departed when that ended it, and TraceError `unavailable` where too many
-        wait."""
-        return self.ask(item, decode, k, on_event, departure)()
+    def answer(self, *asked: Any) -> Item:
+        """What `ask` gives, waited for."""
+        return self.ask(*asked)()
 
     def ask(
         self,
@@ -103,7 +93,10 @@ class Engine:
         on_event: Callable[[str, Any], None] | None = None,
         departure: Departure | None = None,
     ) -> Callable[[], Item]:
-        """As `answer`, which waits for what this gives."""
+        """One request, from any thread; it shares its forwards with all that are asked meanwhile, whose callers take
+        turns. What this gives waits for the answer. `on_event`: is told ("fast", prediction) and ("text", more of the
+        trace), in the engine's thread. `departure`: of whoever asked; raises Departed when that ended it, and
+        TraceError `unavailable` where too many wait."""
         begun, departure = time.monotonic(), departure or Departure()
         mine = self.asked(item, decode, k)
         mine.on_event, mine.caller = on_event, departure.caller

@@ -316,13 +316,8 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
 
     def begun(one: Answer) -> Callable[[], Answer]:
         asked = read_request({"without": data.get("without"), **one})
-        waits: Callable[[], Answer] = engine.ask(
-            engine_item("request", asked), asked["mode"], asked["k"], None, departure
-        )
-        return waits
-
-    def ended(wait: Callable[[], Answer]) -> Answer:
-        return sent(wait())
+        wait = engine.ask(engine_item("request", asked), asked["mode"], asked["k"], None, departure)
+        return lambda: sent(wait())
 
     def kept(work: Callable[[], T]) -> T | Answer:
         try:
@@ -331,9 +326,7 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
             return {"error": told(error)}
 
     waiting = [kept(partial(begun, one)) for one in requests]
-    return about | {
-        "answers": [one if isinstance(one, dict) else kept(partial(ended, one)) for one in waiting]
-    }
+    return about | {"answers": [one if isinstance(one, dict) else kept(one) for one in waiting]}
 
 
 def keep_held(models: Models, data: Answer, _: Departure) -> Answer:
