@@ -69,7 +69,7 @@ def written_out(found: Decision, granted: Granted = None) -> str:
         opening = f"The model names {rules}."
         otherwise = ""
     elif found.clause is None:
-        opening = "The model finds no clause near enough to decide and takes the closest match."
+        opening = "The model finds no clause near enough to decide and takes the closest tool."
         otherwise = "it is no closer a match"
     else:
         state = "" if found.clause["trained"] else " (in force, not yet trained)"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -29,7 +30,7 @@ from evaluation.core.metrics import NO_TRACE
 from evaluation.core.questions import QA_QUESTION, YES_NO
 from evaluation.core.written_out import Clause, Decision, LookAlike, tokens_of, written_out
 from evaluation.ml.asked import AT_ONCE, BOTH, LETTERS, TRACE, TRACE_FREE, Asked, Batch, Item
-from evaluation.ml.catalogued import Catalogued
+from evaluation.ml.catalogued import Catalogued, Flags
 from evaluation.ml.manifest import refused
 from evaluation.ml.packed import pack
 from evaluation.ml.rows import fast_row, granted_to, lettered, list_fields
@@ -49,6 +50,7 @@ SPOKEN = 3  # clauses that are told with an answer, the likeliest
 SECOND = 0.25  # share from which on a clause of another rule is named beside the one that decides
 EXACT = Recipe(bf16=False)  # as the engine computes
 UNTRAINED = "untrained"  # the digest of no model
+Numbers = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,6 +87,10 @@ class PocketExport(Catalogued):
     def board(self) -> Board:
         extra = {one["token"]: self.settings.untrained for one in self.clauses if not one["trained"]}
         return Board.of({"tools": self.spec["tools"], "clauses": self.clauses}, extra).to(self.model.device)
+
+    @cached_property
+    def leads(self) -> npt.NDArray[np.int64]:
+        return self.board.leads.cpu().numpy()
 
     @cached_property
     def rows(self) -> Rows:
@@ -179,15 +185,18 @@ def catalog_of(spec: Item, tools: Sequence[Item], clauses: Iterable[Item]) -> It
 
 
 class Found(NamedTuple):
-    """What one reading says of a request."""
+    """What one reading says of a request. Arrays, as each answer asks for little of much."""
 
     length: int  # of the list of tools
-    reading: Tensor  # [width]
-    hidden: Tensor  # [tools]: must not be named
-    cosines: Tensor  # [tools], of those that may
-    clauses: Tensor  # [clauses]: as near as each counts, in cosines
-    best: Tensor  # [tools]: log-probability of the likeliest decision that leads to each
-    joint: Joint  # of one row each
+    speaks: float  # log-probability that a clause does
+    reading: Numbers  # [width]
+    hidden: Flags  # [tools]: must not be named
+    cosines: Numbers  # [tools], of those that may
+    clauses: Numbers  # [clauses]: as near as each counts, in cosines
+    best: Numbers  # [tools]: log-probability of the likeliest decision that leads to each
+    free: Numbers  # these, as in `Joint`
+    ruled: Numbers
+    shares: Numbers
 
 
 class Deciding(Batch):
@@ -222,14 +231,10 @@ def read(export: PocketExport, asked: Sequence[Asked]) -> list[Found]:
     joint = model.joint(logits, board, export.settings)
     best = best_of(joint, board).masked_fill(hidden, NEVER)
     lengths = model.length(reading).argmax(dim=1) + 1
+    speaks = joint.shares.logsumexp(dim=1)
     near = [part / model.scale.exp() for part in logits]
-    parts = (reading, hidden, *near, best, *joint)
-    return [
-        Found(length, reading, hidden, cosines, clauses, best, Joint(free, ruled, shares))
-        for length, reading, hidden, cosines, clauses, best, free, ruled, shares in zip(
-            lengths.tolist(), *(part.cpu() for part in parts), strict=True
-        )
-    ]
+    parts = [part.cpu().numpy() for part in (reading, hidden, *near, best, *joint)]
+    return list(map(Found, lengths.tolist(), speaks.tolist(), *parts))
 
 
 def best_of(joint: Joint, board: Board) -> Tensor:
@@ -242,8 +247,8 @@ def best_of(joint: Joint, board: Board) -> Tensor:
 
 def answered(export: PocketExport, one: Asked, found: Found) -> Item:
     order = ranking(found.best, max(one.k, BEST))
-    refused = torch.from_numpy(export.not_granted(one.item))
-    granted = ranking(found.best.masked_fill(refused, NEVER), one.k) if refused.any() else order[: one.k]
+    refused = export.not_granted(one.item)
+    granted = ranking(np.where(refused, NEVER, found.best), one.k) if refused.any() else order[: one.k]
     decision = decided(export, found, order)
     # what features say of an answer was fitted on tools and clauses that the model knows
     is_new = bool(order) and export.spec["tools"][order[0][0]].get("newer", False)
@@ -273,17 +278,23 @@ def told_of(decision: Decision, likeliest: Sequence[tuple[float, Item]]) -> Item
     }
 
 
-def ranking(best: Tensor, most: int) -> Ranking:
-    scores, tools = best.topk(min(most, len(best)))
-    pairs = zip(tools.tolist(), scores.tolist(), strict=True)
+def ranking(best: Numbers, most: int) -> Ranking:
+    tools = largest(best, most)
+    pairs = zip(tools.tolist(), best[tools].tolist(), strict=True)
     return [(tool, score) for tool, score in pairs if score > NEVER / 2]
 
 
-def traced(export: PocketExport, item: Item, found: Found, decision: Decision, refused: Tensor) -> Item:
+def largest(values: Numbers, most: int) -> npt.NDArray[np.int64]:
+    """Where the largest of them stand, the largest first."""
+    places = np.argpartition(-values, most)[:most] if most < len(values) else np.arange(len(values))
+    return places[np.argsort(-values[places], kind="stable")]
+
+
+def traced(export: PocketExport, item: Item, found: Found, decision: Decision, refused: Flags) -> Item:
     text = written_out(decision, granted_to(item)) if decision.listed else ""
     listed = [(export.numbers[name], float(found.best[export.numbers[name]])) for name in decision.listed]
     return {
-        **list_fields(export, listed, set(refused.nonzero().flatten().tolist())),
+        **list_fields(export, listed, set(np.flatnonzero(refused).tolist())),
         "trace": text,
         "raw": tokens_of(decision, export.units),
         "tokens": 1 + (decision.second is not None) + len(decision.weighed) + len(listed),
@@ -296,14 +307,14 @@ def decided(export: PocketExport, found: Found, order: Ranking, clause: str | No
     that one."""
     if not order:
         return Decision(None, ())
-    leads, ruled = export.board.leads.cpu(), found.joint.ruled
+    leads, ruled = export.leads, found.ruled
     if clause is not None:
         place: int | None = export.places[clause]
         first = int(leads[place][ruled[place].argmax()])
     else:
         first = order[0][0]
-        own = ruled.masked_fill(leads != first, NEVER).amax(dim=1)
-        place = int(own.argmax()) if (own > found.joint.free[first]).any() else None
+        own = np.where(leads == first, ruled, NEVER).max(axis=1)
+        place = int(own.argmax()) if (own > found.free[first]).any() else None
     others = [tool for tool, _ in order if tool != first]
     listed, near = [first, *others][: found.length], others[found.length - 1 :][:UNRULED]
     speaks = None if place is None else export.clauses[place]
@@ -335,7 +346,7 @@ def clause_about(name: str, export: PocketExport, found: Found, speaks: Clause) 
 
     def share(one: Clause) -> float:
         place = export.places.get(one["token"])
-        return -inf if place is None else float(found.joint.shares[place])
+        return -inf if place is None else float(found.shares[place])
 
     rule = export.of_rule[speaks["domain"], speaks["rule"]]
     return max((one for one in rule if name in one["tools"] and one is not speaks), key=share, default=None)
@@ -345,8 +356,8 @@ def likeliest_clauses(
     export: PocketExport, found: Found, decides: Clause | None = None
 ) -> list[tuple[float, Item]]:
     """With the probability that each of them speaks; the one that decides is always among them."""
-    shares = found.joint.shares.exp()
-    places = shares.topk(min(SPOKEN, len(shares))).indices.tolist()
+    shares = np.exp(found.shares)
+    places = largest(shares, SPOKEN).tolist()
     if decides is not None and (own := export.places[decides["token"]]) not in places:
         places[-1] = own
     return [(share, export.clauses[place]) for place in places if (share := float(shares[place]))]
@@ -355,9 +366,9 @@ def likeliest_clauses(
 def features_of(found: Found, order: Ranking) -> Item:
     return {
         **ranking_features(order),
-        **nearness(found.cosines[~found.hidden].numpy()),
-        "ruled": round(max(FLOOR, float(found.joint.shares.logsumexp(dim=0))), 4),
-        "reading": found.reading.double().round(decimals=4).tolist(),
+        **nearness(found.cosines[~found.hidden]),
+        "ruled": round(max(FLOOR, found.speaks), 4),
+        "reading": found.reading.astype(np.float64).round(4).tolist(),
     }
 
 

@@ -56,7 +56,7 @@ class Unlearned:
         place = int(found.clauses.argmax())
         clause = pocket.clauses[place]
         (about,) = pocket.embedded([embedding_text(first, own["description"])])
-        if clause["token"] in self.taught or found.clauses[place] <= found.reading @ about:
+        if clause["token"] in self.taught or found.clauses[place] <= found.reading @ about.cpu().numpy():
             return None
         decision = decided(pocket, found, ranking(found.best, BEST), clause["token"])
         (tool,) = decision.listed

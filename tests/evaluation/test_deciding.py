@@ -7,6 +7,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -111,8 +112,8 @@ def test_a_tool_is_as_likely_as_the_likeliest_decision_that_leads_to_it(
     for engine in engines:
         export, found = engine.export, found_of(engine, item)
         for number, name in enumerate(export.names):
-            decisions = [float(found.joint.free[number])] + [
-                float(found.joint.ruled[place][one["tools"].index(name)])
+            decisions = [float(found.free[number])] + [
+                float(found.ruled[place][one["tools"].index(name)])
                 for place, one in enumerate(export.clauses)
                 if name in one["tools"]
             ]
@@ -120,7 +121,7 @@ def test_a_tool_is_as_likely_as_the_likeliest_decision_that_leads_to_it(
                 assert float(found.best[number]) == max(decisions)
         shown = ~found.hidden
         if shown.any():  # all decisions together are certain
-            together = torch.cat([found.joint.free[shown], found.joint.ruled.flatten()])
+            together = torch.from_numpy(np.concatenate([found.free[shown], found.ruled.ravel()]))
             assert float(together.logsumexp(dim=0)) == pytest.approx(0, abs=1e-4)
 
 
@@ -163,8 +164,8 @@ def test_with_another_clause_in_its_place_the_answer_follows_that_one(
             if able:
                 follows = decided(export, found, order, clause=one["token"])
                 assert follows.clause == one and follows.listed[0] in able
-                assert float(found.joint.ruled[place].max()) == pytest.approx(
-                    float(found.joint.shares[place]) + max(_chances(export, found, able)), abs=1e-4
+                assert float(found.ruled[place].max()) == pytest.approx(
+                    float(found.shares[place]) + max(_chances(export, found, able)), abs=1e-4
                 )
         if order:
             own = decided(export, found, order)
@@ -175,7 +176,7 @@ def test_with_another_clause_in_its_place_the_answer_follows_that_one(
 
 def _chances(export: PocketExport, found: Found, names: list[str]) -> list[float]:
     """Of tools that one clause leads to."""
-    cosines = found.cosines[[export.numbers[name] for name in names]]
+    cosines = torch.from_numpy(found.cosines[[export.numbers[name] for name in names]])
     return (cosines * export.model.scale.exp()).log_softmax(dim=0).tolist()  # type: ignore[no-any-return]
 
 
@@ -203,7 +204,7 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
         if speaks:
             opening = f'{speaks["rule"]} decides: "{quoted(speaks)}".'
         else:
-            opening = "The model finds no clause near enough to decide and takes the closest match."
+            opening = "The model finds no clause near enough to decide and takes the closest tool."
         second = second_of(row, speaks)
         if second:
             opening += f' {second["rule"]} speaks too: "{quoted(second)}".'
@@ -233,7 +234,7 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
                 assert reason == "it needs another permission"
             elif about:
                 places = [export.places[one["token"]] for one in about if one in LEADING]
-                nearest = max(places, key=lambda place: float(found.joint.shares[place]), default=None)
+                nearest = max(places, key=lambda place: float(found.shares[place]), default=None)
                 quote = about[0] if nearest is None else export.clauses[nearest]
                 assert reason == f'the rule says "{quoted(quote)}"'
             elif found.cosines[number] < first:
@@ -344,7 +345,7 @@ def test_the_clause_that_decides_is_told_however_many_are_likelier(engine: Engin
     item = {"id": "1", "query": CLAUSES[0]["text"]}
     (found,) = read(export, [Asked(item, "fast", 1, export.ids_of(item, "fast"))])
     shares = [1 / (2 + place) for place in range(len(export.clauses))]
-    found = found._replace(joint=found.joint._replace(shares=torch.tensor(shares).log()))
+    found = found._replace(shares=np.log(shares))
     for decides in export.clauses:
         told = [one for _, one in likeliest_clauses(export, found, decides)]
         assert decides in told and len(told) == min(SPOKEN, len(export.clauses))
@@ -354,7 +355,7 @@ def test_a_model_that_learned_no_rule_says_so(tmp_path: Path) -> None:
     engine = open_engine(write_pocket(tmp_path / "export", clauses=[]), threads=1)
     row = one(engine, "get the leave records")
     assert row["trace"].startswith(
-        "The model finds no clause near enough to decide and takes the closest match. Not "
+        "The model finds no clause near enough to decide and takes the closest tool. Not "
     )
     assert (row["clauses"], row["clause"], row["features"]["ruled"]) == ([], None, -30.0)
 

@@ -52,7 +52,7 @@ def test_two_rules_that_speak_at_once_are_both_named():
 def test_where_no_rule_speaks_the_trace_says_so():
     found = Decision(None, ["Desk/Submit", "Desk/Cancel", "Pro/List"], [weighed("Pro/Create")])
     assert written_out(found) == (
-        "The model finds no clause near enough to decide and takes the closest match. "
+        "The model finds no clause near enough to decide and takes the closest tool. "
         "Not Pro/Create: it is a weaker match. "
         "So it is Desk/Submit, Desk/Cancel and Pro/List."
     )
