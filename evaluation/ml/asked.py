@@ -2,6 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from trace_site.lib.turns import Turns
 
 FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
 AT_ONCE = 32  # requests that share a forward
+OF_ONE = 4  # of one caller, while others ask too: theirs wait for a forward that is short
+LATEST = 64  # requests whose callers count as asking
 Item = dict[str, Any]
 
 
@@ -48,6 +51,7 @@ class Batch(ABC):
 
     def __init__(self) -> None:
         self.waiting: Turns[Asked] = Turns()
+        self.latest: deque[str] = deque(maxlen=LATEST)  # callers of those that were taken
         self.taken: list[Asked] = []  # whoever is not answered yet, but for those who wait
 
     @property
@@ -70,9 +74,18 @@ class Batch(ABC):
     def take(self, room: int, fits: Callable[[Asked, int], bool] = lambda one, taken: True) -> list[Asked]:
         """Up to `room` of those who wait and fit beside the number that was taken before them."""
         fresh: list[Asked] = []
-        while len(fresh) < room and (one := self.waiting.take(lambda one: fits(one, len(fresh)))):
+        places: Counter[str] = Counter()
+        others_ask = len({*self.latest, *self.waiting.callers}) > 1
+        most = OF_ONE if others_ask else room
+
+        def may(one: Asked) -> bool:
+            return places[one.caller] < most and fits(one, len(fresh))
+
+        while len(fresh) < room and (one := self.waiting.take(may)):
             if not one.done.is_set():
                 fresh.append(one)
+                places[one.caller] += 1
+        self.latest.extend(one.caller for one in fresh)
         self.taken = [one for one in self.taken if not one.done.is_set()] + fresh
         return fresh
 

@@ -1,7 +1,7 @@
 """Who waits, in fair turns: one of each caller after the other, however many of one wait."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -24,6 +24,10 @@ class Turns(Generic[T]):
                     self._waiting[caller] = own
                 return one
         return None
+
+    @property
+    def callers(self) -> Iterable[str]:
+        return self._waiting.keys()
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
