@@ -2,8 +2,11 @@
 
 import errno
 from datetime import timedelta
+from unittest.mock import patch
 
+import psycopg
 import pytest
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
@@ -20,6 +23,14 @@ def terminate() -> None:
         cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
+def terminate_from_outside() -> None:
+    settings = connection.get_connection_params()
+    with psycopg.connect(
+        **{name: settings[name] for name in ("host", "port", "user", "password", "dbname")}
+    ) as own:
+        own.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
+
+
 def handler(ctx):
     ctx.progress(1, 3)
     fault = left.pop() if left else ""
@@ -27,6 +38,15 @@ def handler(ctx):
         raise OSError(errno.ENOSPC, "No space left on device")
     if fault == "connection":
         terminate()
+    if fault == "after the last row":
+        close = psycopg.ServerCursor.close
+
+        def terminate_first(cursor):
+            terminate_from_outside()
+            close(cursor)
+
+        with patch.object(psycopg.ServerCursor, "close", terminate_first):
+            list(Permission.objects.iterator())
     if fault == "in a transaction":
         with ctx.guard():
             terminate()
@@ -47,7 +67,7 @@ def enqueued() -> jobs.Job:
     return jobs.enqueue("faulty", {}, wake=False)
 
 
-@pytest.mark.parametrize("fault", ["connection", "in a transaction", "disk"])
+@pytest.mark.parametrize("fault", ["connection", "in a transaction", "after the last row", "disk"])
 def test_a_job_that_the_platform_fails_pauses_and_goes_on_by_itself(fault):
     left.append(fault)
     paused = jobs.run(enqueued().pk)

@@ -5,13 +5,15 @@ The one place that tells them from mistakes. Requests are answered with 503 and 
 
 import errno
 
+import psycopg
 import redis
 from django.db import InterfaceError, OperationalError
 from psycopg.errors import DiskFull
 
 from trace_site.lib.errors import TraceError
 
-AWAY = (OperationalError, InterfaceError)
+# psycopg's own where Django does not translate it: while a server-side cursor is read or closed
+AWAY = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 RETRY_AFTER = 2  # seconds
 PLATFORM = ("disk_full", "ledger_down", "unavailable")  # codes of what is told already
