@@ -29,10 +29,10 @@ def pinned(source: str) -> tuple[str, dict[str, Any]]:
         return source, {}
     if not (revision := revision_of(source)):
         raise TraceError(
-            "names a model of a hub without the commit that is meant.",
+            "is neither a folder here nor NAME@COMMIT of a model hub.",
             code="no_revision",
             where=cut(source, 200),
             permanent=True,
-            hint="Write NAME@COMMIT with the 40 hex digits that the hub shows for it, or give a folder.",
+            hint="The commit is the 40 hex digits that the hub shows; a name alone is whatever was published last.",
         )
     return source.partition("@")[0], {"revision": revision}
