@@ -1,8 +1,8 @@
 """Sentence encoder phi: texts in, L2-normalised float32 rows out.
 
 In: a JSONL file of {"id", "text"}. Out: a folder with `embeddings.npy`, `encoder.json` and, last, `ids.json`.
-The default encoder comes as a wheel, so no model hub is asked; any sentence-transformers name or path can
-replace it.
+The default encoder comes as a wheel, so no model hub is asked; any sentence-transformers name (NAME@COMMIT)
+or path can replace it.
 """
 
 import json
@@ -17,6 +17,7 @@ import torch
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_jsonl, write_atomic
+from trace_site.lib.hub import pinned
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 BATCH = 32  # fits the caches of two cores; 64 is a tenth slower
@@ -63,8 +64,9 @@ class Encoder:
                 "dtype": torch.bfloat16 if native_bf16(device) else torch.float32,
                 "use_safetensors": True,
             }
+            place, at = pinned(locate(name))
             self.model = SentenceTransformer(
-                locate(name), device=device, trust_remote_code=False, model_kwargs=weights
+                place, device=device, trust_remote_code=False, model_kwargs=weights, **at
             )
         except (OSError, ValueError) as error:
             raise TraceError(

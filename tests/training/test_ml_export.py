@@ -129,5 +129,5 @@ def test_stage2_refuses_a_stage1_model_of_another_format(tmp_path: Path) -> None
 
 def test_a_base_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
     recipe = named(tmp_path / "nothing", "a", "full").with_cell(memo="none")
-    with pytest.raises(TraceError, match="could not be loaded"):
+    with pytest.raises(TraceError, match="neither a folder here nor"):
         train_stage("stage2", recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)

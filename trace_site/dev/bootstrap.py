@@ -1,4 +1,4 @@
-"""Makes `.venv` and installs the pinned packages: `python3 trace_site/dev/bootstrap.py [extras]`.
+"""Makes `.venv` and installs the pinned packages, each only with a hash that its pin names: `make env`.
 
 Runs before anything is installed, so it uses the standard library only. Each step is one line with how long it took; a
 failure says which step and what to do, below what the tool itself said. A stamp file makes a second run take
@@ -16,32 +16,33 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-CONSTRAINTS = ROOT / "constraints" / "constraints.txt"
-TORCH = next(line.strip() for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch=="))
+PINS = ROOT / "constraints"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 NO_NETWORK = "Check the network and the free disk space (2 GB), then run it again."
 
 
-def main(extras: list[str]) -> None:
-    if sys.version_info < (3, 11):
-        stop("check Python", "Use Python 3.11 or newer: make PYTHON=python3.12")
+def main() -> None:
+    if not (3, 11) <= sys.version_info[:2] <= (3, 14):
+        stop("check Python", "Use Python 3.11 to 3.14: make PYTHON=python3.12")
+    # without an NVIDIA GPU the CPU build: the default Linux build brings gigabytes of CUDA packages
+    cpu = not shutil.which("nvidia-smi")
+    torch, packages = PINS / f"torch-{'cpu' if cpu else 'cuda'}.txt", PINS / "dev.txt"
     stamp = VENV / "trace-bootstrap.txt"
-    pinned = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
-    wanted = f"{','.join(extras)} {pinned} {os.path.realpath(VENV)}"
+    read = b"".join(path.read_bytes() for path in (ROOT / "pyproject.toml", torch, packages))
+    wanted = f"{hashlib.sha256(read).hexdigest()} {os.path.realpath(VENV)}"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     if not PYTHON.exists():
         make = [sys.executable, "-m", "venv", str(VENV)]
         step("create .venv", "On Debian and Ubuntu: apt install python3-venv", make)
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
-    if "ml" in extras:
-        # without an NVIDIA GPU the CPU build: the default Linux build brings gigabytes of CUDA packages
-        cpu = sys.platform == "linux" and not shutil.which("nvidia-smi")
-        # a mirror or a local folder may have it; only where none does its own index is asked too
-        builds = [[f"{TORCH}+cpu"], [f"{TORCH}+cpu", "--extra-index-url", CPU_INDEX]] if cpu else [[TORCH]]
-        step("install torch", NO_NETWORK, *([*pip, *build] for build in builds))
-    project = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    step("install packages", NO_NETWORK, [*pip, "-c", str(CONSTRAINTS), "-e", project])
+    pinned = [*pip, "--require-hashes", "-r"]
+    # a mirror or a local folder may have the CPU build; only where none does its own index is asked too
+    builds = [[], ["--extra-index-url", CPU_INDEX]] if cpu else [[]]
+    step("install torch", NO_NETWORK, *([*pinned, str(torch), *index] for index in builds))
+    # what is built from source is built by the setuptools that came with torch: pip would fetch one without a hash
+    step("install packages", NO_NETWORK, [*pinned, str(packages), "--no-build-isolation"])
+    step("install the project", NO_NETWORK, [*pip, "--no-deps", "--no-build-isolation", "-e", str(ROOT)])
     stamp.write_text(wanted)
 
 
@@ -64,4 +65,4 @@ def stop(name: str, remedy: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

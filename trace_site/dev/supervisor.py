@@ -113,7 +113,7 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None], meanwhil
         if find_spec("torch") is not None:
             engine_port = services.first_free_port(0)
         else:
-            echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
+            echo("torch is not installed: the playground has no engine (make env)")
     url, endpoint_port = f"http://127.0.0.1:{port}", services.first_free_port(port + 1)
     endpoint = f"http://127.0.0.1:{endpoint_port}/api/v1/retrieve"
     up = {"home": str(folder), "url": url, "endpoint": endpoint}

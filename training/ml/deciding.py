@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from catalog.core.tokens import telling_units
 from catalog.core.tool import embedding_text
+from catalog.ml.encoder import locate
 from rules.core.text_clauses import LEADING
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json
@@ -224,7 +225,7 @@ def build_pocket(recipe: Recipe, snapshot: Snapshot, init: Path | None, report: 
     if init is None:
         model, reader = untrained(recipe, len(tokens), len(clauses))
         first = 0
-        known: dict[str, Any] = {"licence": base_licence(str(model.encoder.name_or_path))}
+        known: dict[str, Any] = {"licence": base_licence(locate(recipe.pocket.encoder))}
     else:
         spec = read_json(init / "trace.json")
         if spec.get("encoder") != encoder_digest(recipe.pocket.encoder):

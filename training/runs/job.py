@@ -7,7 +7,6 @@ ends with its owner, however that ends. Who takes over goes on from the last che
 
 import json
 import math
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from trace_site.artefacts import store
 from trace_site.jobs import Job, JobContext, JobPostponed, send_wake
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, sha256_file
+from trace_site.lib.hub import revision_of
 from trace_site.lib.provenance import code_revision, hardware_facts
 from trace_site.webhooks.services import emit
 from training.core import recipe as recipes
@@ -245,16 +245,13 @@ def provenance(run: Run, plan: list[Step]) -> dict[str, Any]:
 
 
 def base_identity(base: str) -> dict[str, str]:
-    """{"name"}, and what pins it: the digest of a local folder, or the revision a downloaded model came in."""
+    """{"name"}, and what pins it: the digest of a local folder, or the commit of a hub's model."""
     folder = Path(base)
     if base != POCKET and folder.is_dir():
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         digests = [[str(path.relative_to(folder)), sha256_file(path)] for path in files]
         return {"name": base, "digest": content_hash(digests)}
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    pointer = cache / f"models--{base.replace('/', '--')}" / "refs" / "main"
-    revision = pointer.read_text().strip() if base != POCKET and pointer.is_file() else ""
+    revision = revision_of(base)
     return {"name": base, **({"revision": revision} if revision else {})}
 
 

@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from catalog.ml.encoder import locate
 from trace_site.lib.errors import TraceError
+from trace_site.lib.hub import pinned
 from training.core.recipe import Recipe
 from training.ml.bases.named import autocast
 from training.ml.bases.pocket import Pocket, Reader, together
@@ -34,16 +35,17 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
         return TraceError(f"the encoder '{name}' {problem}.", code="no_encoder", where=where, hint=hint)
 
     try:
-        folder = locate(name)
+        folder, at = pinned(locate(name))
         loaded: Any = AutoModel.from_pretrained(
             folder,
             output_loading_info=True,
             use_safetensors=True,
             trust_remote_code=False,
             add_pooling_layer=False,
+            **at,
         )
-        words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+        words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **at)
+    except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError, TraceError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise refused(f"could not be loaded ({reason})") from error
     model, report = loaded

@@ -18,6 +18,7 @@ from transformers.utils.hub import cached_file
 
 from catalog.ml.encoder import native_bf16
 from trace_site.lib.errors import TraceError, cut
+from trace_site.lib.hub import pinned
 from training.core.recipe import Recipe
 
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
@@ -37,10 +38,11 @@ def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
 
 def load_named(source: str) -> tuple[Any, Any]:
     """A causal language model (bf16 on a GPU, fp32 else) and its tokenizer; every tensor comes from the checkpoint."""
+    name, at = pinned(source)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **at)
         dtype = torch.bfloat16 if device().type == "cuda" else torch.float32
-        model, missing = load_whole(source, dtype)
+        model, missing = load_whole(name, dtype, **at)
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"the base model could not be loaded ({str(error).splitlines()[0]}).",
@@ -168,7 +170,8 @@ def grow_tables(model: Any, rows: int) -> None:
 def on_this_machine(source: str, name: str) -> str | None:
     """Where a file of a base lies, without asking a hub for it."""
     quiet = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")}
-    found: str | None = cached_file(source, name, local_files_only=True, **quiet)
+    base, at = pinned(source)
+    found: str | None = cached_file(base, name, local_files_only=True, **at, **quiet)
     return found
 
 
