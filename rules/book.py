@@ -1,19 +1,18 @@
 """Reads that services, commands and snapshots share: contents of rule versions, and the rule book."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from threading import RLock
 
 from django.db.models import Case, F, When
 
-from catalog.core.words import name_words
+from catalog.core.words import closest
 from catalog.imports.services import domain_slug
 from catalog.models import Tool
 from rules.core.check import Finding, check_rule
 from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
-from rules.core.rules_file import schema_problems, to_json
+from rules.core.rules_file import MOST_PROBLEMS, schema_problems, to_json
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError
@@ -144,7 +143,6 @@ def rule_key(rule: Rule) -> tuple[str, str]:
 # What stands against a rule: the exchange format, then the catalog, with what was probably meant.
 
 CLOSEST = 3
-CANDIDATES = 400
 MOST_MEANT = 100  # unknown names of one file that get a suggestion; each costs a look at the whole catalog
 Problem = tuple[str, str]  # (JSON pointer of the exchange format, sentence)
 
@@ -173,11 +171,7 @@ class CatalogNames:
             yield "/domain", f"the target belongs to the domain '{known}', not to '{domain}'."
 
     def _closest(self, name: str) -> str:
-        """Only names that share most words are compared letter by letter."""
-        words = set(name_words(name))
-        shared = ((len(words & set(name_words(known))), known) for known in self._catalog)
-        near = sorted(shared, key=lambda pair: (-pair[0], pair[1]))[:CANDIDATES]
-        found = get_close_matches(name, [known for _, known in near], n=CLOSEST, cutoff=0.5)
+        found = closest(name, self._catalog, CLOSEST, 0.5)
         return f" Closest: {', '.join(found)}." if found else ""
 
     @cached_property
@@ -200,7 +194,7 @@ def content_problems(
 
 
 def refused_content(problems: list[Problem]) -> TraceError:
-    """Code `bad_rule`; extra: problems with JSON pointers."""
+    """Code `bad_rule`; extra: the first problems with JSON pointers."""
     pointer, sentence = problems[0]
-    listed = [{"pointer": place, "message": text} for place, text in problems]
+    listed = [{"pointer": place, "message": text} for place, text in problems[:MOST_PROBLEMS]]
     return TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})

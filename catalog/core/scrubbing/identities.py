@@ -293,7 +293,7 @@ ZERO += ["RO", "NG"]
 
 
 NINE_DIGITS = re.compile(r"\d(?:[^\w,]{0,4}\d){8}")
-# what looks like a number is checked against many countries, which is dear; of more than these all are taken for numbers
+# what looks like a number is checked against many countries, which is dear; of more than these all are masked
 MOST_TRIES = 12
 
 
