@@ -16,7 +16,7 @@ ENDINGS = (
     *(("ing", ""), ("eed", "eed"), ("ed", ""), ("s", "")),
 )
 SHORTEST, LONGEST = 3, 60
-MOST_COMPARED = 400  # names, letter by letter
+MOST_COMPARED = 60  # names, letter by letter
 LONGEST_NAME = 400
 ALIKE = 0.72  # difflib's ratio: one wrong, missing or swapped letter in five
 
