@@ -7,6 +7,7 @@ statements, never wrong names.
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,11 +27,12 @@ JOINS = re.compile(
     re.I,
 )
 # the last of these between two names: where the words of the first end and those of the second begin
-LINK = (
-    r"\b(?:(?:and|or)(?!\s+(?:later|earlier|newer|older|before|after|above|below|over|under|more|less|fewer|higher"
-    r"|lower|longer|shorter|on|onwards?|up)\b)|but|while|whereas|otherwise|else)\b"
+LINK = re.compile(
+    r"(?:,\s*+)?\b(?:(?:and|or)(?!\s+(?:later|earlier|newer|older|before|after|above|below|over|under|more|less|fewer|higher"
+    r"|lower|longer|shorter|on|onwards?|up)\b)|but|while|whereas|otherwise|else)\b",
+    re.I,
 )
-TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
+THEN = re.compile(r"(?:,\s*+)?\b(?:so|then)\b", re.I)
 
 NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|then|and|or)\b)*", re.I)
 
@@ -164,15 +166,25 @@ def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]
         tail = text[end : groups[place + 1][1] if place + 1 < len(groups) else stop]
         if place + 1 < len(groups):  # some of the words up to the next name are that one's
             plain = BRACKETS.sub(lambda match: "_" * len(match[0]), tail)
-            turn = AGAINST.search(plain) or TURNS.search(plain)
-            if not turn and DEAD.search(plain):  # `is replaced by` names what is used in its place
-                turn = CALLS.search(plain)
-            tail = tail[: turn.start()] if turn else tail
+            against = AGAINST.search(plain)
+            turn = against.start() if against else _turn(plain)
+            if turn is None and DEAD.search(plain):  # `is replaced by` names what is used in its place
+                called = CALLS.search(plain)
+                turn = called and called.start()
+            tail = tail[:turn]
         lead = text[begin:start]
         words, behind = _situation(lead, tail), end + len(tail)
         found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence, lead, tail))
         begin = behind
     return found
+
+
+def _turn(words: str) -> int | None:
+    """Where the last link stands, else the first `then`; or the last comma, where it comes before."""
+    last = deque(LINK.finditer(words), maxlen=1)
+    link = last.pop() if last else THEN.search(words)
+    places = [link.start()] if link else []
+    return min([*places, *(place for place in [words.rfind(",")] if place >= 0)], default=None)
 
 
 def _stance(lead: str, tail: str) -> Stance:
