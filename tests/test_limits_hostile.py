@@ -254,7 +254,7 @@ KINDS = {
     "JSON schema": Kind(schema, SPOKEN, LONGEST_RULE, JOINS + NAMES + MARKS, 6, [" ", "é", "Pay/GetSlip"]),
     "search": Kind(search, " ".join(REQUESTS), 200, SAID + NAMES, 6, ["aA", "a1", "1/", "é", "ing"]),
     "file": Kind(
-        files, "\n".join(REQUESTS), 20_000, MARKS + NAMES, 25, ['"', '{"a":', "[", "\n", '""', "a,b\n"]
+        files, "\n".join(REQUESTS), 20_000, MARKS + NAMES, 60, ['"', '{"a":', "[", "\n", '""', "a,b\n"]
     ),
 }
 
