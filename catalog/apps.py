@@ -25,7 +25,8 @@ class CatalogConfig(AppConfig):
         **dict.fromkeys(("catalog:import", "api-imports"), CATALOG_FILE + AROUND_A_FILE),
         **dict.fromkeys(("catalog:queries_import", "catalog:queries_apply", "api-queries"), IN_MEMORY),
     }
-    long_views = "catalog:apply catalog:import api-imports"
+    long_views = """catalog:apply catalog:import api-imports catalog:queries_import catalog:queries_apply
+        api-queries"""
     events = {
         "catalog.imported": "A catalog file was applied.",
         "catalog.import_undone": "A catalog import was undone.",

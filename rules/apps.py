@@ -55,6 +55,7 @@ class RulesConfig(AppConfig):
     # what the editor holds and what was saved before it, each letter up to nine bytes in a form
     editor = """rules:create rules:update rules:change rules:change_save rules:fields rules:check rules:sentence_fix
         rules:confusables rules:impact"""
+    long_views = "rules:import api-rules-import"
     larger_bodies = {
         **dict.fromkeys(("rules:import", "api-rules-import"), RULES_FILE + AROUND_A_FILE),
         **dict.fromkeys(editor.split(), IN_MEMORY),

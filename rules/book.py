@@ -1,19 +1,17 @@
 """Reads that services, commands and snapshots share: contents of rule versions, and the rule book."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
-from functools import cached_property
 from threading import RLock
 
 from django.db.models import Case, F, When
 
-from catalog.core.words import name_words
+from catalog.core.words import closest
 from catalog.imports.services import domain_slug
 from catalog.models import Tool
 from rules.core.check import Finding, check_rule
 from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
-from rules.core.rules_file import schema_problems, to_json
+from rules.core.rules_file import MOST_PROBLEMS, schema_problems, size_problem, to_json
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError
@@ -144,13 +142,12 @@ def rule_key(rule: Rule) -> tuple[str, str]:
 # What stands against a rule: the exchange format, then the catalog, with what was probably meant.
 
 CLOSEST = 3
-CANDIDATES = 400
-MOST_MEANT = 100  # unknown names of one file that get a suggestion; each costs a look at the whole catalog
+MOST_MEANT = 20  # unknown names of one file that get a suggestion
 Problem = tuple[str, str]  # (JSON pointer of the exchange format, sentence)
 
 
 class CatalogNames:
-    """The tools with these names, else all of the catalog. One query, and one more for the first unknown name."""
+    """The tools with these names, else all of the catalog. One query; suggestions come from the cached book."""
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
         tools = Tool.objects.all() if names is None else Tool.objects.filter(name__in=set(names))
@@ -173,16 +170,8 @@ class CatalogNames:
             yield "/domain", f"the target belongs to the domain '{known}', not to '{domain}'."
 
     def _closest(self, name: str) -> str:
-        """Only names that share most words are compared letter by letter."""
-        words = set(name_words(name))
-        shared = ((len(words & set(name_words(known))), known) for known in self._catalog)
-        near = sorted(shared, key=lambda pair: (-pair[0], pair[1]))[:CANDIDATES]
-        found = get_close_matches(name, [known for _, known in near], n=CLOSEST, cutoff=0.5)
+        found = closest(name, cached_book().tools.like(name), CLOSEST, 0.5)
         return f" Closest: {', '.join(found)}." if found else ""
-
-    @cached_property
-    def _catalog(self) -> list[str]:
-        return list(Tool.objects.values_list("name", flat=True))
 
 
 def content_problems(
@@ -190,6 +179,8 @@ def content_problems(
 ) -> list[Problem]:
     """What keeps the content from being a whole rule of the catalog; empty `code` and `domain` are made later."""
     item = to_json(content, code=code, domain=domain)
+    if too_much := size_problem(item):
+        return [too_much]
     given = {key: value for key, value in item.items() if value or key not in ("code", "domain")}
     problems = [] if content.target else [("/tool_name", "is empty.")]
     problems += schema_problems(given | {"tool_name": content.target or "API/ENDPOINT"})
@@ -200,7 +191,7 @@ def content_problems(
 
 
 def refused_content(problems: list[Problem]) -> TraceError:
-    """Code `bad_rule`; extra: problems with JSON pointers."""
+    """Code `bad_rule`; extra: the first problems with JSON pointers."""
     pointer, sentence = problems[0]
-    listed = [{"pointer": place, "message": text} for place, text in problems]
+    listed = [{"pointer": place, "message": text} for place, text in problems[:MOST_PROBLEMS]]
     return TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})

@@ -116,14 +116,21 @@ def word_set(text: str) -> Words:
 
 
 class DuplicateIndex:
-    """Texts to be compared against."""
+    """Texts to be compared against. `coming` may be added later: it is fast where their words are known before."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], coming: Iterable[str] = ()) -> None:
         self._exact: defaultdict[str, list[int]] = defaultdict(list)
-        for position, text in enumerate(texts):
-            self._exact[" ".join(plain_words(text))].append(position)
-        places = sorted((place, word_set(text)) for text, same in self._exact.items() for place in same)
-        self._sets = SetIndex(places, THRESHOLD)
+        self._size = 0
+        texts = list(texts)
+        counts = Counter(word for text in (*texts, *coming) for word in word_set(text))
+        self._sets = SetIndex[int]((), THRESHOLD, rank=counts.__getitem__)
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        self._exact[" ".join(plain_words(text))].append(self._size)
+        self._sets.add(self._size, word_set(text))
+        self._size += 1
 
     def find(self, text: str) -> list[Duplicate]:
         """Every duplicate of the text, exact ones first, then by similarity."""

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from hashlib import sha256
+from heapq import nsmallest
 
 WORD = re.compile(r"[^\W_]+", re.UNICODE)
 # lower|Upper, ACRONYM|Word, letter|digit boundaries; "v2" and "Q3" stay whole
@@ -15,6 +16,8 @@ ENDINGS = (
     *(("ing", ""), ("eed", "eed"), ("ed", ""), ("s", "")),
 )
 SHORTEST, LONGEST = 3, 60
+MOST_COMPARED = 60  # names, letter by letter
+LONGEST_NAME = 400
 ALIKE = 0.72  # difflib's ratio: one wrong, missing or swapped letter in five
 
 
@@ -65,6 +68,15 @@ def inner_trigrams(word: str) -> list[str]:
 def trigrams(word: str) -> list[str]:
     """The trigrams of a word and of its beginning and end, as pg_trgm cuts them."""
     return inner_trigrams(f"  {word} ")
+
+
+def closest(name: str, known: Iterable[str], limit: int, cutoff: float) -> list[str]:
+    """The names most like this one. Only those that share most words with it are compared letter by letter."""
+    if len(name) > LONGEST_NAME:
+        return []
+    words = set(name_words(name))
+    near = nsmallest(MOST_COMPARED, known, key=lambda one: (-len(words.intersection(name_words(one))), one))
+    return get_close_matches(name, near, n=limit, cutoff=cutoff)
 
 
 def spelt_alike(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:

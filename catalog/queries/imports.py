@@ -17,8 +17,9 @@ from typing import Any
 from django.db import transaction
 
 from catalog.core.mentions import NameFinder
-from catalog.core.near_duplicates import DuplicateIndex
-from catalog.core.scrubbing.scrub import Scrubbed, scrub
+from catalog.core.near_duplicates import Duplicate, DuplicateIndex
+from catalog.core.scrubbing.child import scrub_all
+from catalog.core.scrubbing.scrub import Scrubbed
 from catalog.core.words import name_words, plain_words, text_key
 from catalog.models import LabelledQuery, Tool
 from catalog.queries.registry import benchmark_firewall, registry_lock
@@ -80,19 +81,20 @@ def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = (
     of rows in which what looks like a name is none.
     """
     spared = frozenset(no_person)
-    proposals = []
-    for row in given:
-        if len(row.text) > 4 * MAX_CHARACTERS:
-            empty = Scrubbed("", "", ())
-            proposals.append(Proposal(row.number, empty, "too_long", _too_long(len(row.text))))
-        else:
-            spare = ("name",) if row.number in spared else ()
-            proposals.append(Proposal(row.number, scrub(row.text, spare=spare)))
+    fits = [row for row in given if len(row.text) <= 4 * MAX_CHARACTERS]
+    scrubbed = iter(scrub_all([(row.text, ["name"] * (row.number in spared)) for row in fits]))
+    proposals = [
+        Proposal(row.number, next(scrubbed))
+        if len(row.text) <= 4 * MAX_CHARACTERS
+        else Proposal(row.number, Scrubbed("", "", ()), "too_long", _too_long(len(row.text)))
+        for row in given
+    ]
     tools, firewall = _tool_finder(), benchmark_firewall()
     kept = LabelledQuery.objects.filter(use__in=USES).order_by("pk")
     stored = list(kept.values_list("use", "collection", "text"))
-    index = DuplicateIndex([*(text for _, _, text in stored), *(one.text for one in proposals)])
-    for place, one in enumerate(proposals):
+    index = DuplicateIndex((text for _, _, text in stored), [one.text for one in proposals])
+    taken: list[Proposal] = []
+    for one in proposals:
         if one.code:
             continue
         if found := _no_request(one.text) or _names_a_tool(one.text, tools):
@@ -100,8 +102,11 @@ def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = (
         elif hit := firewall.check(one.text):
             how = "is" if hit.kind == "exact" else "is nearly"
             one.code, one.reason = "benchmark", f"{how} a query of the benchmark {hit.collection}"
-        elif repeated := _repeats(one.text, place, index, stored, proposals):
-            one.code, one.reason = "duplicate", repeated
+        elif repeated := index.find(one.text):
+            one.code, one.reason = "duplicate", _repeats(repeated[0], stored, taken)
+        else:
+            taken.append(one)
+            index.add(one.text)
     return proposals
 
 
@@ -173,18 +178,12 @@ def _tool_finder() -> NameFinder:
     return NameFinder(names)
 
 
-def _repeats(
-    text: str, place: int, index: DuplicateIndex, stored: list[tuple[str, str, str]], rows: list[Proposal]
-) -> str:
-    for found in index.find(text):
-        how = "is" if found.kind == "exact" else "is nearly"
-        before = found.position - len(stored)
-        if before < 0:
-            use, collection, _ = stored[found.position]
-            return f"{how} {USES[LabelledQuery.Use(use)]} ({collection})"
-        if before < place and not rows[before].code:
-            return f"{how} row {rows[before].number}"
-    return ""
+def _repeats(found: Duplicate, stored: list[tuple[str, str, str]], taken: list[Proposal]) -> str:
+    how = "is" if found.kind == "exact" else "is nearly"
+    if found.position < len(stored):
+        use, collection, _ = stored[found.position]
+        return f"{how} {USES[LabelledQuery.Use(use)]} ({collection})"
+    return f"{how} row {taken[found.position - len(stored)].number}"
 
 
 # Queries out of a text, a CSV or JSON lines: one a row. Errors name the row and never repeat what it says.

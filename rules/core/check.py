@@ -5,14 +5,15 @@ stable code, a sentence, the fix and the place.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Literal
 
 from catalog.core.near_duplicates import jaccard
 from catalog.core.twins import api_family
+from catalog.core.words import closest
 from rules.core.reading import Place, Reading, Situation
 from rules.core.rule import RuleContent
 from rules.core.rule_book import KnownTools, OtherRule, RuleBook, RuleKey
@@ -21,6 +22,9 @@ from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS, Wording
 USEFUL_WORDS = 8
 NAME_LIKE = re.compile(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w{}-](?:[\w./{}-]*[\w}])?")
 CLOSE = 0.8
+MOST_UNKNOWN = 20  # words like names that are looked up in the set
+MOST_FINDINGS = 100  # of one rule
+LONGEST_SHOWN = 300  # characters of a sentence that a finding quotes
 RESTATED = 0.6  # share of a case's telling words that a query must hold to ask for it
 CLEARLY = 0.25
 CONDITION = re.compile(
@@ -45,6 +49,10 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"path": list(self.path)}
+
+
+def shown(said: str) -> str:
+    return said if len(said) <= LONGEST_SHOWN else f"{said[: LONGEST_SHOWN - 1]}…"
 
 
 def error(code: str, sentence: str, fix: str, place: Place, other: str = "") -> Finding:
@@ -82,7 +90,11 @@ def check_reading(reading: Reading, book: RuleBook, own: RuleKey | None = None) 
         *_overlapping_sets(reading, book, own),
         *_long_circles(reading, book, own),
     ]
-    return sorted(findings, key=lambda finding: finding.level != "error")
+    findings.sort(key=lambda finding: finding.level != "error")
+    if (left_out := len(findings) - MOST_FINDINGS) > 0:
+        sentence = f"{left_out} more findings are not listed."
+        findings[MOST_FINDINGS:] = [warning("more", sentence, "Correct these first.", Place())]
+    return findings
 
 
 # One rule by itself, next to the catalog.
@@ -104,15 +116,18 @@ def _text(reading: Reading, tools: KnownTools) -> Iterator[Finding]:
             fix = "Add it to the confusables or leave it out of the text."
             yield warning("outside_set", sentence, fix, place)
     # words written like a tool's name that are none, though the API or a tool of the set is almost that
+    starts = [start for start, _, _ in mentions]
+    unknown: dict[str, Place] = {}
     for match in NAME_LIKE.finditer(content.text):
-        name = match[0]
-        if any(start <= match.start() and match.end() <= end for start, end, _ in mentions):
-            continue
-        close = get_close_matches(name, content.tools, n=1, cutoff=CLOSE)
+        before = bisect_right(starts, match.start())
+        if not (before and match.end() <= mentions[before - 1][1]):
+            unknown.setdefault(match[0], Place("/rule_text", match.start(), match.end()))
+    for name, place in islice(unknown.items(), MOST_UNKNOWN):
+        close = closest(name, content.tools, 1, CLOSE)
         if close or name.partition("/")[0].casefold() in tools.apis:
-            sentence = f"The text names {name}, which is not in the catalog."
+            sentence = f"The text names {shown(name)}, which is not in the catalog."
             fix = f"Write {close[0]}." if close else "Write the tool's full name as the catalog has it."
-            yield warning("unknown_name", sentence, fix, Place("/rule_text", match.start(), match.end()))
+            yield warning("unknown_name", sentence, fix, place)
     if (words := len(content.text.split())) < USEFUL_WORDS:
         sentence = f"The text has {words} words; that is hardly enough to tell the tools apart."
         fix = "Say when the target is used, when another tool is, and why."
@@ -182,17 +197,24 @@ def _clauses(reading: Reading, tools: KnownTools) -> Iterator[Finding]:
 
 
 def _one_case_two_tools(reading: Reading) -> Iterator[Finding]:
-    told: set[tuple[str, str]] = set()
+    """One finding for each clause, and one for the text: the first error, else the first warning."""
+    worst: dict[str, tuple[bool, Situation, Situation, Situation]] = {}
     for first, second in combinations(reading.situations, 2):  # clauses come before the text
-        pair = (first.place.pointer, second.place.pointer)
-        certain = first.wording.same_as(second.wording)
-        if first.tool == second.tool or pair in told or not (certain or first.wording.alike(second.wording)):
+        if first.tool == second.tool:
             continue
-        told.add(pair)
-        later = first if pair[0] != "/rule_text" == pair[1] else second
-        yield (error if certain and "/rule_text" not in pair else warning)(
+        both_clauses = TEXT.pointer not in (first.place.pointer, second.place.pointer)
+        later = first if first.place.pointer != TEXT.pointer == second.place.pointer else second
+        at = later.place.pointer
+        if at in worst and (worst[at][0] or not both_clauses):
+            continue
+        same = first.wording.same_as(second.wording)
+        certain = same and both_clauses
+        if certain or (at not in worst and (same or first.wording.alike(second.wording))):
+            worst[at] = (certain, first, second, later)
+    for certain, first, second, later in worst.values():
+        yield (error if certain else warning)(
             "self_contradiction",
-            f"The rule leads to {first.tool} and to {second.tool} in one situation: “{later.said}”.",
+            f"The rule leads to {first.tool} and to {second.tool} in one situation: “{shown(later.said)}”.",
             "Say what sets the two cases apart, or keep one of them.",
             later.place,
         )
@@ -205,46 +227,56 @@ def _tests(reading: Reading) -> Iterator[Finding]:
     if not reading.content.tests:
         fix = "Add one query for the target and one for an exception."
         yield warning("no_test", "The rule has no test query.", fix, Place("/tests"))
+    tools = set(reading.content.tools)
     for number, test in enumerate(reading.content.tests):
-        for position, name in enumerate(test["tools"]):
-            if name not in reading.content.tools:
-                sentence = f"Test {number + 1} expects {name}, which is not in the rule's set."
-                place = Place(f"/tests/{number}/tools/{position}")
-                yield error("test_outside_set", sentence, "Expect the target or a confusable.", place)
+        outside = (place for place, name in enumerate(test["tools"]) if name not in tools)
+        if (position := next(outside, None)) is not None:
+            sentence = f"Test {number + 1} expects {test['tools'][position]}, which is not in the rule's set."
+            place = Place(f"/tests/{number}/tools/{position}")
+            yield error("test_outside_set", sentence, "Expect the target or a confusable.", place)
 
 
 def _tests_against_the_rule(reading: Reading) -> Iterator[Finding]:
     """A query that restates one case of the rule, and the case of the tool it expects not nearly as well."""
+    signals: dict[str, list[tuple[str, str, str]]] = {}  # (tool, line, phrase) by their first word
+    for clause, phrases in zip(reading.content.clauses, reading.signals, strict=True):
+        for said, signal in dict(zip(clause["signals"], phrases, strict=True)).items():
+            if signal.sequence:
+                signals.setdefault(signal.sequence[0], []).append((clause["route_to"], signal.line, said))
     for number, (test, query) in enumerate(zip(reading.content.tests, reading.queries, strict=True)):
         # tool -> how well the query restates one of its cases, 1 for a phrase that signals it; and the rule's words
         met: dict[str, tuple[float, str]] = {}
         for case in reading.situations:
             met[case.tool] = max(met.get(case.tool, (0.0, "")), (query.restated(case.wording), case.said))
-        for clause, signals in zip(reading.content.clauses, reading.signals, strict=True):
-            for signal, said in zip(signals, clause["signals"], strict=True):
-                if query.holds(signal):
-                    met[clause["route_to"]] = max(met.get(clause["route_to"], (0.0, "")), (1.0, said))
+        asked = query.line
+        for word in signals.keys() & set(query.sequence):
+            for tool, line, said in signals[word]:
+                if line in asked:
+                    met[tool] = max(met.get(tool, (0.0, "")), (1.0, said))
         right = max((share for tool, (share, _) in met.items() if tool in test["tools"]), default=0.0)
         wrong = [(share, tool, said) for tool, (share, said) in met.items() if tool not in test["tools"]]
         share, tool, said = max(wrong, default=(0.0, "", ""))
         if share >= RESTATED and share - right >= CLEARLY:
             yield warning(
                 "test_contradicts",
-                f"Test {number + 1} expects {test['tools'][0]}, but the rule leads such a query to {tool}: “{said}”.",
+                f"Test {number + 1} expects {test['tools'][0]}, but the rule leads such a query to {tool}: "
+                f"“{shown(said)}”.",
                 "Correct the expected tool, or say in the rule what makes this query another case.",
                 Place(f"/tests/{number}"),
             )
 
 
 def _tests_against_each_other(reading: Reading) -> Iterator[Finding]:
-    tests = list(zip(reading.content.tests, reading.queries, strict=True))
-    for later, (test, query) in enumerate(tests):
-        for earlier, (before, asked) in enumerate(tests[:later]):
-            if set(before["tools"]) != set(test["tools"]) and _one_query(asked, query):
-                sentence = f"Tests {earlier + 1} and {later + 1} ask the same and expect different tools."
-                fix = "A model can pass only one of them: keep the right one."
-                level = error if asked.sequence == query.sequence else warning
-                yield level("test_clash", sentence, fix, Place(f"/tests/{later}"))
+    """One finding for each test: the first error, else the first warning."""
+    tools = [frozenset(test["tools"]) for test in reading.content.tests]
+    for later, query in enumerate(reading.queries):
+        others = [n for n in range(later) if tools[n] != tools[later]]
+        same = next((n for n in others if reading.queries[n].sequence == query.sequence), None)
+        found = next((n for n in others if reading.queries[n].alike(query)), None) if same is None else same
+        if found is not None:
+            sentence = f"Tests {found + 1} and {later + 1} ask the same and expect different tools."
+            fix = "A model can pass only one of them: keep the right one."
+            yield (warning if same is None else error)("test_clash", sentence, fix, Place(f"/tests/{later}"))
 
 
 def _tests_against_others(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
@@ -285,7 +317,7 @@ def _contradictions(reading: Reading, book: RuleBook, own: RuleKey | None) -> It
         yield (error if certain else warning)(
             "contradiction",
             f"{key[1]} leads to {theirs.tool} in the situation in which this rule leads to {mine.tool}: "
-            f"“{theirs.said}”.",
+            f"“{shown(theirs.said)}”.",
             "Say in both what sets the two cases apart, or keep one of the two rules.",
             mine.place,
             key[1],

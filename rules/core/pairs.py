@@ -70,7 +70,7 @@ PLACE = re.compile(rf"(?:{BEFORE.pattern}|\b(?:to|into|in|at|is|are|as)\s+(?:the
 REQUIRES = re.compile(r"\b(?:needs?|requires?|accepts?|expects?)\b", re.I)
 # what happened to a tool, or is said of it, is no case of it
 HISTORY = re.compile(
-    r"\W*(?:(?:is|are|was|were|has|have|had|been|be|not|also|only|often|\w+ly)\s+)*(?:exists?|existed|introduced|released"
+    r"\W*(?:(?:is|are|was|were|has|have|had|been|be|not|also|often|\w+ly)\s+)*(?:exists?|existed|introduced|released"
     r"|documented|described|explained|listed|published|mentioned|discussed|talked|known|heard|written|added|renamed"
     r"|maintained|(?:comes?|shows?) up)\b",
     re.I,

@@ -6,7 +6,9 @@ statements, never wrong names.
 """
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -20,16 +22,17 @@ Stance = Literal["use", "tells", "limits", "not", "dead"]
 END = re.compile(r"[.;!:?](?=\s|$)|\n")
 # what may stand between names that are spoken of together
 JOINS = re.compile(
-    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?"
-    r"|\s*,\s*(?:with\s+|by\s+)?|\s+",
+    r"(?:\s*+,)?\s*+(?:and|or|nor|as well as|/|&)\s*+(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?"
+    r"|\s*+,\s*+(?:with\s+|by\s+)?|\s++",
     re.I,
 )
 # the last of these between two names: where the words of the first end and those of the second begin
-LINK = (
-    r"\b(?:(?:and|or)(?!\s+(?:later|earlier|newer|older|before|after|above|below|over|under|more|less|fewer|higher"
-    r"|lower|longer|shorter|on|onwards?|up)\b)|but|while|whereas|otherwise|else)\b"
+LINK = re.compile(
+    r"(?:,\s*+)?\b(?:(?:and|or)(?!\s+(?:later|earlier|newer|older|before|after|above|below|over|under|more|less|fewer|higher"
+    r"|lower|longer|shorter|on|onwards?|up)\b)|but|while|whereas|otherwise|else)\b",
+    re.I,
 )
-TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
+THEN = re.compile(r"(?:,\s*+)?\b(?:so|then)\b", re.I)
 
 NOTHING_SAID = re.compile(r"(?:[\W_\d]|\b(?:use|call|take|choose|please|always|then|and|or)\b)*", re.I)
 
@@ -60,7 +63,7 @@ OPENS = re.compile(
     re.I,
 )
 CALLS = re.compile(
-    r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+)*\b(?:use|uses|using|used"
+    r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+){0,6}\b(?:use|uses|using|used"
     r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|in favou?r of"
     r"|go(?:es)? (?:to|through))\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
     re.I,
@@ -112,34 +115,36 @@ def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
     """In the order of the text."""
     mentions = NameFinder(tools).find(text)
     # parts between full stops and semicolons; a full stop inside a name ends nothing
-    ends = [
-        match.end()
-        for match in END.finditer(text)
-        if not any(start <= match.start() < end for start, end, _ in mentions)
-    ]
-    places = [0, *ends, len(text)]
+    starts = [start for start, _, _ in mentions]
+
+    def between(begin: int, stop: int) -> list[Mention]:
+        return mentions[bisect_left(starts, begin) : bisect_left(starts, stop)]
+
+    places = [0]
+    for match in END.finditer(text):
+        before = bisect_right(starts, match.start())
+        if not (before and match.start() < mentions[before - 1][1]):
+            places.append(match.end())
+    places.append(len(text))
     places = [
         place
         for number, place in enumerate(places)
-        if not (0 < number < len(places) - 1 and _is_label(text, mentions, places[number - 1 : number + 2]))
+        if not (0 < number < len(places) - 1 and _is_label(text, between, places[number - 1 : number + 2]))
     ]
     found: list[Statement] = []
     for begin, stop in zip(places, places[1:], strict=False):
-        inside = [mention for mention in mentions if begin <= mention[0] < stop]
-        found += _read_sentence(text, begin, stop, inside)
+        if inside := between(begin, stop):
+            found += _read_sentence(text, begin, stop, inside)
     return found
 
 
-def _is_label(text: str, mentions: Sequence[Mention], around: Sequence[int]) -> bool:
+def _is_label(text: str, between: Callable[[int, int], list[Mention]], around: Sequence[int]) -> bool:
     """Whether the middle one of three places is the colon of `name: case` or `case: name`, or the question mark of
     `case? name`, which ends nothing."""
     begin, colon, stop = around
     if text[colon - 1] not in ":?":
         return False
-    left, right = (
-        [mention for mention in mentions if start <= mention[0] < end]
-        for start, end in ((begin, colon), (colon, stop))
-    )
+    left, right = between(begin, colon), between(colon, stop)
     if bool(left) == bool(right):
         return False
     rest, at = "", begin if left else colon
@@ -161,15 +166,25 @@ def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]
         tail = text[end : groups[place + 1][1] if place + 1 < len(groups) else stop]
         if place + 1 < len(groups):  # some of the words up to the next name are that one's
             plain = BRACKETS.sub(lambda match: "_" * len(match[0]), tail)
-            turn = AGAINST.search(plain) or TURNS.search(plain)
-            if not turn and DEAD.search(plain):  # `is replaced by` names what is used in its place
-                turn = CALLS.search(plain)
-            tail = tail[: turn.start()] if turn else tail
+            against = AGAINST.search(plain)
+            turn = against.start() if against else _turn(plain)
+            if turn is None and DEAD.search(plain):  # `is replaced by` names what is used in its place
+                called = CALLS.search(plain)
+                turn = called and called.start()
+            tail = tail[:turn]
         lead = text[begin:start]
         words, behind = _situation(lead, tail), end + len(tail)
         found.append(Statement(tools, _stance(lead, tail), words, begin, behind, sentence, lead, tail))
         begin = behind
     return found
+
+
+def _turn(words: str) -> int | None:
+    """Where the last link stands, else the first `then`; or the last comma, where it comes before."""
+    last = deque(LINK.finditer(words), maxlen=1)
+    link = last.pop() if last else THEN.search(words)
+    places = [link.start()] if link else []
+    return min([*places, *(place for place in [words.rfind(",")] if place >= 0)], default=None)
 
 
 def _stance(lead: str, tail: str) -> Stance:
@@ -219,7 +234,10 @@ class Reading:
         for one in (one for one in self.statements if one.stance == "use"):
             said, place = content.text[one.start : one.end].strip(), Place("/rule_text", one.start, one.end)
             self.said += [Situation(tool, wording(one.words), said, place) for tool in one.tools]
-        self.situations = [*clauses, *self.said]
+        first: dict[tuple[str, Wording], Situation] = {}
+        for case in (*clauses, *self.said):  # what is said again is no other case
+            first.setdefault((case.tool, case.wording), case)
+        self.situations = list(first.values())
         self.queries = [wording(test["query"]) for test in content.tests]
 
     @cached_property

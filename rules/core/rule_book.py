@@ -4,13 +4,16 @@ A book never changes; `changed` and `with_tools` give the next one, which shares
 did not.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nsmallest
 
 from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import SetIndex, Words
+from catalog.core.words import LONGEST_NAME, MOST_COMPARED, name_words
 from rules.core.reading import Reading, Situation
 from rules.core.rule import RuleContent
 from rules.core.wording import ALIKE, QUERY_ALIKE, Wording
@@ -110,6 +113,21 @@ class KnownTools:
         return NameFinder(self.states)
 
     @cached_property
+    def by_word(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.states:
+            for word in set(name_words(name)):
+                found.setdefault(word, []).append(name)
+        return found
+
+    def like(self, name: str) -> list[str]:
+        """The names that share most words with this one, of much the same length."""
+        words = set(name_words(name[:LONGEST_NAME]))
+        shared = Counter(known for word in words for known in self.by_word.get(word, ()))
+        rated = ((-many, abs(len(known) - len(name)), known) for known, many in shared.items())
+        return [known for *_, known in nsmallest(MOST_COMPARED, rated)]
+
+    @cached_property
     def apis(self) -> frozenset[str]:
         """The API parts of the names, casefolded."""
         return frozenset(name.partition("/")[0].casefold() for name in self.states)
@@ -163,7 +181,7 @@ class RuleBook:
     def with_tools(self, states: Mapping[str, ToolState]) -> "RuleBook":
         tools = KnownTools(states)
         if states.keys() == self.tools.states.keys():  # states only: the names, and what finds them, stay
-            tools.finder, tools.apis = self.tools.finder, self.tools.apis
+            tools.finder, tools.apis, tools.by_word = self.tools.finder, self.tools.apis, self.tools.by_word
         new = copy(self)
         new.tools = tools
         return new

@@ -31,6 +31,7 @@ LONGEST_SIGNAL, LONGEST_CODE, LONGEST_DOMAIN = 200, 80, 60
 MOST_CONFUSABLES = MOST_SIGNALS = MOST_TESTS = 200
 MOST_CLAUSES = 100
 MOST_EXPECTED = MOST_CONFUSABLES + 1  # tools of a test: all that the rule names
+LONGEST_CONTENT, SHORTEST_COUNTED = 60_000, 20  # of all its texts and names; a short one counts as so many
 MOST_PROBLEMS = 20  # told of one rule; a file of nothing but mistakes must not cost minutes
 LONGEST_SHOWN = 80
 CODE_PATTERN = "^[A-Z][A-Z0-9_]*$"
@@ -132,10 +133,23 @@ def schema_problems(entry: Any, validator: Any = COMPLETE) -> Iterator[tuple[str
     errors = list(islice(validator.iter_errors(entry), MOST_PROBLEMS))
     for error in sorted(errors, key=lambda error: [str(part) for part in error.path]):
         yield "".join(f"/{_escape(str(part))}" for part in error.absolute_path), _sentence(error)
-    if not errors:
+    if not errors and (too_much := size_problem(entry)):
+        yield too_much
+    elif not errors:
         yield from _flaws({key: entry[key] for key in FIELDS if key in entry}, "")
         if isinstance(entry, RepeatedKeys):
             yield f"/{_escape(entry.repeated)}", "stands twice in one object; keep one."
+
+
+def size_problem(entry: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What stands against an entry that is too large in all."""
+    clauses, tests = entry.get("clauses", []), entry.get("tests", [])
+    texts = [entry.get("rule_text", ""), *entry.get("confusables", [])]
+    texts += [text for one in tests for text in (one.get("query", ""), *one.get("tools", []))]
+    texts += [text for one in clauses for text in (one.get("when", ""), *one.get("signals", []))]
+    if (size := sum(max(len(text), SHORTEST_COUNTED) for text in texts)) <= LONGEST_CONTENT:
+        return None
+    return "", f"has {size:,} characters in all; at most {LONGEST_CONTENT:,} fit. Make it two rules."
 
 
 def unknown_fields(entry: Any) -> set[str]:

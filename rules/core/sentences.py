@@ -21,10 +21,9 @@ ALIKE = 0.5  # share of words that makes a clause and a sentence two states of o
 ADVERB = r"(?:(?:then|always|please|only|just)\s+){0,2}"
 VERB = rf"{ADVERB}(?:use|call|choose|take|prefer)\s+"
 WHEN = r"(?:when|whenever|if)\s+"
-INSIDE = r"(?:(?![.!?;](?:\s|$)|\n).)+?"  # anything but the end of the sentence
+INSIDE = r"(?:(?![.!?;](?:\s|$)|\n).){1,500}?"  # anything but the end of the sentence, which is not far
 NEGATED = re.compile(r"\b(?:not|never|n't|cannot)\s+(?:use|call|choose|take|prefer)\b", re.IGNORECASE)
 END = re.compile(r"[.!?;]+(?=\s|$)|\n|$")
-ENDED = re.compile(r"(?:^|[.!?;:]\s*|\n\s*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,9 @@ def say(text: str, clauses: Sequence[Clause], number: int, tools: Iterable[str])
     place = max(above)[1] if above else len(text.rstrip())
     before, after = text[:place], text[place:]
     joined = "" if not before or before[-1].isspace() else " "
-    lead = joined if ENDED.search(before) else "\n"
+    said_before = before.rstrip()
+    ended = said_before[-1:] in ("", *".!?;:") or "\n" in before[len(said_before) :]
+    lead = joined if ended else "\n"
     return Edit(place, place, lead + words + ("" if not after or after[0].isspace() else " "))
 
 
@@ -154,7 +155,7 @@ def _shapes(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """`When X, use T` and `Use T when X`, each at the start of a sentence."""
     choice = "|".join(map(re.escape, names))
     tool = rf"(?P<tool>(?-i:{choice}))(?!\w|[.\-/&:]\w)(?!\s*,?\s*(?:or|and)\s+(?:{choice}))"
-    start = r"(?:^|(?<=[.!?;:])\s+|\n\s*)(?P<exception>exception:\s*)?"
+    start = r"(?:^|(?<=[.!?;:])\s+|\n[^\S\n]*)(?P<exception>exception:\s*)?"
     flags = re.IGNORECASE
     return (
         re.compile(rf"{start}(?P<body>{WHEN}(?P<when>{INSIDE}),\s*{VERB}{tool})", flags),

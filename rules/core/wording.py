@@ -113,9 +113,7 @@ SHORT_NEGATION = re.compile(
     r"\b(?:can|could|do|does|did|is|are|was|were|will|would|should|must)n['’]?t\b", re.I
 )
 BRACKETS = re.compile(r"\([^()]*\)")
-EXAMPLE = re.compile(
-    r",?\s*\b(?:for example|for instance|such as|e\.g\.|including|typically)\b[^,;.]*,?", re.I
-)
+EXAMPLE = re.compile(r"\b(?:for example|for instance|such as|e\.g\.|including|typically)\b[^,;.]*", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +147,10 @@ class Wording:
             return 0.0
         return len(self.telling & other.telling) / len(other.telling)
 
-    def holds(self, other: "Wording") -> bool:
-        """The other's words stand here side by side."""
-        size = len(other.sequence)
-        starts = range(len(self.sequence) - size + 1) if size else ()
-        return any(self.sequence[start : start + size] == other.sequence for start in starts)
+    @property
+    def line(self) -> str:
+        """The sequence with a blank around each word: what stands in another's line stands there side by side."""
+        return f" {' '.join(self.sequence)} "
 
     def inside(self, other: "Wording") -> bool:
         """Whatever meets this phrase meets the other: it says all the other says, and maybe more."""

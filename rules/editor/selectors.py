@@ -12,8 +12,9 @@ from catalog.selectors import twins
 from rules.book import CatalogNames, Problem, cached_book, content_problems
 from rules.changes.proposals import change_label
 from rules.core.check import Finding, check_rule
-from rules.core.draft import content_of
+from rules.core.draft import content_of, draft_problems
 from rules.core.rule_book import RuleKey
+from rules.core.rules_file import MOST_PROBLEMS
 from rules.models import OPEN, ChangeRequest, Rule, RuleChange
 
 SUGGESTED = 12
@@ -136,6 +137,8 @@ def check_draft(
 
     No findings while target, look-alikes or text are missing. An unfinished row or an unknown tool is left out.
     """
+    if too_much := draft_problems(draft):
+        return too_much, []
     content = content_of(draft)
     names = CatalogNames(name for _, name in content.names())
     problems = content_problems(content, names, code=code)
@@ -146,6 +149,7 @@ def check_draft(
         name: [row for row in range(len(draft[name])) if (name, str(row)) not in broken]
         for name in ("confusables", "clauses", "tests")
     }
+    problems = problems[:MOST_PROBLEMS]
     if {("tool_name",), ("rule_text",)} & broken or not whole["confusables"]:
         return problems, []
     finished = draft | {name: [draft[name][row] for row in rows] for name, rows in whole.items()}

@@ -136,4 +136,5 @@ def test_right_answers_of_the_public_queries_contradict_no_rule() -> None:
 def test_every_code_of_the_checks_has_a_mutator(book: RuleBook) -> None:
     codes = set(CODE.findall((settings.BASE_DIR / "rules" / "core" / "check.py").read_text()))
     assert len(codes) > 20
-    assert codes == {plants(name, VERBATIM, book)[0].code for name in MUTATORS}
+    planted_codes = {plants(name, VERBATIM, book)[0].code for name in MUTATORS}
+    assert codes == planted_codes | {"more"}  # which counts what is not listed

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, product
 from typing import Any
 
 import phonenumbers
 from phonenumbers import Leniency, PhoneNumberMatcher
-from stdnum import iban, luhn, numdb
+from stdnum import iban, numdb
 
 # kind -> what is written instead; a kind named first wins where two overlap
 STAND_INS = {
@@ -72,7 +73,10 @@ CHECKED: list[tuple[str, str]] = [
     ("za.idnr", r"\d{13}"),
     ("ie.pps", r"\d{7}[A-W][A-IW]?"),
 ]
-_JOIN = r"(?:\s+(?:number|num|no|nr|id|is|was|code|card|of|my|his|her|their|the|ends?|starts?|with)\b\.?)*\s*[:#=.]?\s*"
+_JOIN = (
+    r"(?:\s+(?:number|num|no|nr|id|is|was|code|card|of|my|his|her|their|the|ends?|starts?|with)\b\.?){0,8}"
+    r"\s*[:#=.]?\s*"
+)
 # the first group holds a digit, all of it at least four, and only groups with a digit follow a blank
 _TOKEN = (
     r"((?=[A-Z]{0,4}[./-]?\d)(?=(?:[A-Z ./-]*\d){4})[A-Z0-9](?:[./-]?[A-Z0-9]|\s(?=[A-Z0-9]*\d)[A-Z0-9]){4,24})"
@@ -138,6 +142,8 @@ IBAN_START = re.compile(r"(?<![^\W\d_])([A-Z]{2})[\s./-]?(\d[\s./-]?\d)", re.I)
 SEPARATORS = " \t\u00a0\u2009\u202f./-_"
 CARD_RUN = re.compile(r"(?<!\d)\d(?:[\s\u00a0./_-]{0,3}\d){12,30}(?!\d)")
 BOOK = re.compile(r"\bisbn\W*$", re.I)
+NEAR = 60  # characters before a number in which words that explain it stand
+TWICE = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # what a digit that counts twice adds to a check sum
 
 
 def ibans(text: str) -> Iterator[PersonalSpan]:
@@ -172,18 +178,22 @@ def _end_of(text: str, start: int, length: int) -> int | None:
 def cards(text: str) -> Iterator[PersonalSpan]:
     """13 to 19 digits whose check digit is right, also inside a longer row of groups."""
     for run in CARD_RUN.finditer(text):
-        if BOOK.search(text[: run.start()]):
+        if BOOK.search(text, max(0, run.start() - NEAR), run.start()):
             continue
-        groups = [(run.start() + g.start(), run.start() + g.end()) for g in re.finditer(r"\d+", run.group())]
-        for first in range(len(groups)):
-            for last in range(len(groups) - 1, first - 1, -1):
-                digits = "".join(text[start:end] for start, end in groups[first : last + 1])
-                if 13 <= len(digits) <= 19 and len(set(digits)) > 1 and luhn.is_valid(digits):
-                    yield PersonalSpan("card", groups[first][0], groups[last][1])
+        places = [run.start() + one.start() for one in re.finditer(r"\d", run.group())]
+        digits = [int(text[place]) for place in places]
+        # check sums of all digits before one, where those at even places count twice, or those at odd ones
+        weighed = ([TWICE[one] if at % 2 == odd else one for at, one in enumerate(digits)] for odd in (0, 1))
+        sums = [list(accumulate(of, initial=0)) for of in weighed]
+        ends = [at for at, place in enumerate(places[1:], 1) if place > places[at - 1] + 1] + [len(places)]
+        for first, end in product([0, *ends], ends):
+            fits = 13 <= end - first <= 19 and (sums[end % 2][end] - sums[end % 2][first]) % 10 == 0
+            if fits and len(set(digits[first:end])) > 1:
+                yield PersonalSpan("card", places[first], places[end - 1] + 1)
 
 
 # lengths as RFC 5321 bounds them, without which a long word would be read again from each of its letters
-_LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]{0,62}[\w!#$%&*+/=?^`{|}~-])?)"
+_LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]{0,63}+(?<!['.]))?)"
 _HOST = r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}"
 _AT = r"\s*[\[({<]\s*(?:at|@|ät)\s*[\])}>]\s*"
 _DOT = r"(?:\s*[\[({<]\s*(?:dot|punkt|\.)\s*[\])}>]\s*|\s+(?:dot|punkt)\s+|\.)"
@@ -193,10 +203,13 @@ EMAIL = [
     re.compile(rf"(?<!\w){_LOCAL}{_AT}[\w-]+(?:{_DOT}[\w-]+)+", re.I),
     re.compile(r"(?<!\w)[\w.+-]{1,64}\s+at\s+[\w-]+(?:\s+(?:dot|punkt)\s+[\w-]+)+", re.I),
 ]
+_PARAMETER = r"[?&#;](?=[\w-]*(?:token|key|secret|passw|pwd|auth|session|sig))[\w-]++=(?=\S)"
 LINK = [
-    re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s/@]*:[^\s/@]*@\S+", re.I),
+    re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]*+:[^\s/@]*+@\S+", re.I),
+    # one without a secret is read once to its end, and not again from each address inside it
     re.compile(
-        r"\b[a-z][a-z0-9+.-]{0,30}://\S*[?&#;](?:[\w-]*(?:token|key|secret|passw|pwd|auth|session|sig)[\w-]*)=\S+",
+        rf"(\b[a-z][a-z0-9+.-]{{0,30}}://(?:[^\s?&#;]++|(?!{_PARAMETER})\S)*+{_PARAMETER}\S+)"
+        r"|\b[a-z][a-z0-9+.-]{0,30}://\S+",
         re.I,
     ),
 ]
@@ -206,7 +219,7 @@ SECRET = [
     re.compile(r"\bbearer\s+(?=\S*\d)([\w.~+/=-]{16,})", re.I),
     re.compile(
         r"\b(?:passwords?|passwd|pwd|passcode|passphrase|pass|pin|otp|api[ _-]?key|secret)(?:\s+code)?"
-        r"(?:\s+(?:is|was|=)\s+|\s*[:=]\s*|\s+)[\"']?(?=\S*\d)(?!\d{4}[-/])([^\s,;\"']{3,}[^\s,;\"'.!?])",
+        r"(?:\s+(?:is|was|=)\s+|\s*[:=]\s*|\s+)[\"']?(?=\S{0,100}\d)(?!\d{4}[-/])([^\s,;\"']{3,}[^\s,;\"'.!?])",
         re.I,
     ),
 ]
@@ -214,7 +227,7 @@ IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)")
 IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?:%\w+)?(?![\w:])", re.I)
 
 
-# kind -> patterns; what is personal is the first group of one, or all of it
+# kind -> patterns; what is personal is the first group of one, or all of it; a match without its first group is none
 PATTERNS = {
     "link": LINK,
     "e-mail": EMAIL,
@@ -229,7 +242,9 @@ def patterned(text: str) -> Iterator[PersonalSpan]:
     for kind, patterns in PATTERNS.items():
         for pattern in patterns:
             for match in pattern.finditer(text):
-                yield PersonalSpan(kind, *match.span(min(pattern.groups, 1)))
+                start, end = match.span(min(pattern.groups, 1))
+                if start >= 0:
+                    yield PersonalSpan(kind, start, end)
 
 
 def ip_addresses(text: str) -> Iterator[PersonalSpan]:
@@ -256,7 +271,7 @@ BARE = re.compile(r"(?<![\w.,/#-])[2-9]\d{9}(?!\w|[.,]\d)")
 PHONE_SAID = re.compile(
     r"\b(?:phone|telephone|tele?|mobile|mob|cell|handy|fax|whatsapp|signal|sms|landline|hotline|direct line|"
     r"call(?:\s+back)?|dial|text|ring|reach|ping|tel\.?|ph\.?)\b\.?"
-    r"(?:\s+(?:me|him|her|us|them|back|at|on|under|is|no|nr|number|num|phone|cell|mobile|the|my|his|work|home|to)\b\.?)*"
+    r"(?:\s+(?:me|him|her|us|them|back|at|on|under|is|no|nr|number|num|phone|cell|mobile|the|my|his|work|home|to)\b\.?){0,8}"
     r"\s*[:#=]?\s*(\(?\d(?:[\s()./-]{0,3}\d){5,14})(?!\w)",
     re.I,
 )
@@ -278,29 +293,33 @@ ZERO += ["RO", "NG"]
 
 
 NINE_DIGITS = re.compile(r"\d(?:[^\w,]{0,4}\d){8}")
-MOST_TRIES = 30  # at what looks like a number and is none; a request has a few
+# what looks like a number is checked against many countries, which is dear; of more than these all are masked
+MOST_TRIES = 12
 
 
 def phones(text: str) -> Iterator[PersonalSpan]:
     matches = [one for one in INTERNATIONAL.finditer(text) if one[0].startswith("+") or _possible(one[0])]
     matches += [one for one in AMERICAN.finditer(text) if not DATE.match(one[0])]
     zeros = (one for one in LEADING_ZERO.finditer(text) if not DATE.match(one[0].lstrip("(")))
-    matches += [one for one in zeros if _valid(one[0], ZERO)]
-    bare = (one for one in BARE.finditer(text) if not DOCUMENT.search(text[: one.start()]))
-    matches += [one for one in bare if _valid(one[0], ("US", "GB"))]
+    matches += [one for at, one in enumerate(zeros) if at >= MOST_TRIES or _valid(one[0], ZERO)]
+    bare = (one for one in BARE.finditer(text) if not DOCUMENT.search(text[: one.start()][-NEAR:]))
+    matches += [one for at, one in enumerate(bare) if at >= MOST_TRIES or _valid(one[0], ("US", "GB"))]
     for match in matches:
         yield PersonalSpan("phone", match.start(), match.end())
     for match in PHONE_SAID.finditer(text):
         if not YEAR.match(match[1]):
             yield PersonalSpan("phone", match.start(1), match.end(1))
-    if NINE_DIGITS.search(text):
+    long = list(NINE_DIGITS.finditer(text))
+    if len(long) > MOST_TRIES:
+        yield from (PersonalSpan("phone", *one.span()) for one in long)
+    elif long:
         for region in GROUPED:
             for found in PhoneNumberMatcher(text, region, Leniency.STRICT_GROUPING, MOST_TRIES):
                 said = found.raw_string
                 digits = sum(letter.isdigit() for letter in said)
                 grouped = re.search(r"\d[\s().-]+\d", said) is not None
                 # a number with a currency or a document's word beside it is an amount
-                before, after = text[: found.start], text[found.end :]
+                before, after = text[max(0, found.start - NEAR) : found.start], text[found.end :]
                 amount = AMOUNT_AFTER.match(after) or AMOUNT_BEFORE.search(before) or DOCUMENT.search(before)
                 if digits >= 9 and grouped and not amount:
                     yield PersonalSpan("phone", found.start, found.end)

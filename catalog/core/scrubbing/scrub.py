@@ -65,13 +65,13 @@ def one_line(text: str) -> str:
 def _apart(found: Iterable[PersonalSpan]) -> list[PersonalSpan]:
     """Without overlaps: the kind named first wins, and what is kept grows over whatever overlaps it."""
     kept: list[PersonalSpan] = []
-    for one in sorted(found, key=lambda one: (ORDER[one.kind], one.start - one.end, one.start)):
-        touched = [other for other in kept if one.start < other.end and other.start < one.end]
-        kind = min((other.kind for other in touched), key=ORDER.__getitem__, default=one.kind)
-        joined = [*touched, one]
-        kept = [other for other in kept if other not in touched]
-        kept.append(PersonalSpan(kind, min(each.start for each in joined), max(each.end for each in joined)))
-    return sorted(kept, key=lambda one: one.start)
+    for one in sorted(found, key=lambda one: one.start):
+        if kept and one.start < kept[-1].end:
+            last = kept.pop()
+            kind = min(last.kind, one.kind, key=ORDER.__getitem__)
+            one = PersonalSpan(kind, last.start, max(last.end, one.end))
+        kept.append(one)
+    return kept
 
 
 # Names of people, by careful heuristics: a title, a given name with a surname, a given name where a person is meant.
@@ -86,6 +86,7 @@ WORD = re.compile(_WORD)
 POSSESSIVE = re.compile(r"['’]s$")
 _PROPER = r"[A-ZÀ-ÖØ-ÞŁŚŻČŠŽİ][^\W\d_]*(?:['’-][^\W\d_]+)*"
 PARTICLES = frozenset(plain_words("van von der den de da do dos di del della la le el al bin ibn ben ter"))
+MOST_PARTICLES = 4  # of a name
 TITLE = re.compile(
     r"\b(?i:mr|mrs|ms|mx|miss|mister|dr|prof|sir|madam|herr|frau|señora?|sr|sra|monsieur|mme|mlle|signora?|dott)\b\.?\s+"
     rf"(?:(?i:dr|prof)\.?\s+)?({_PROPER}(?:\s+(?:{_PROPER}|(?:van|von|der|den|de|da|di|del)\b))*)"
@@ -181,7 +182,9 @@ def _with_surname(text: str, words: list[re.Match[str]], at: int, shouted: bool)
 
 def _after_particles(text: str, words: list[re.Match[str]], at: int) -> int | None:
     """The word after `van der` and the like, if one follows."""
-    while at + 1 < len(words) and _joined(text, words, at):
+    for _ in range(MOST_PARTICLES):
+        if at + 1 == len(words) or not _joined(text, words, at):
+            return None
         at += 1
         if _base(words[at].group()) not in PARTICLES:
             return at
