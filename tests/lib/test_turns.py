@@ -1,5 +1,7 @@
 """Callers take turns, however much each of them has waiting."""
 
+from threading import Thread
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +27,23 @@ def test_what_does_not_fit_keeps_its_place_and_the_next_caller_goes_first():
     assert turns.take(lambda one: one == "short") == "short" and len(turns) == 2
     assert turns.take(lambda one: one == "short") is None  # a's own order stays
     assert all_of(turns) == ["long", "short"] and turns.take() is None
+
+
+def test_who_comes_while_another_thread_takes_waits_like_others():
+    turns = Turns()
+    turns.put("a", 0)
+    turns.put("b", 0)
+    comes = Thread(target=turns.put, args=("c", 1))
+
+    def fits(one):
+        if comes.ident is None:
+            comes.start()
+            comes.join(0.05)  # it may end meanwhile or wait until this one is taken
+        return one == 1
+
+    assert turns.take(fits) is None
+    comes.join()
+    assert turns.take(fits) == 1 and len(turns) == 2
 
 
 @given(st.lists(st.sampled_from("abc")))
