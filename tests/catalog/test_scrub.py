@@ -76,6 +76,7 @@ def test_no_email_survives(name, host, form, carrier):
         "dana at example dot com",
         "dana.r [at] example [dot] com",
         "dana(at)mail(dot)example(dot)org",
+        "dana{at}example{dot}com",
         "d@localhost",
         "DANA@EXAMPLE.COM",
         "d.o'neil@example.com",
@@ -223,6 +224,23 @@ def test_no_national_phone_number_survives_where_the_text_calls_it_one():
 def test_phone_numbers_in_the_forms_people_write_are_found_without_being_announced(said, carrier):
     done = scrub(carrier.format(said))
     assert "[phone]" in done.text and not any(letter.isdigit() for letter in done.text), done
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 13 say",
+        "between 01.02.2024, 03.04.2024, 05.06.2024 and 07.08.2024 use",
+    ],
+)
+def test_a_phone_number_behind_many_other_numbers_is_found(before):
+    done = scrub(f"{before} 612 34 56 78")
+    assert done.text == f"{before} [phone]"
+
+
+def test_of_very_many_numbers_no_digit_is_left():
+    done = scrub(", ".join(f"98765 432{number}" for number in range(10, 25)))
+    assert set(done.text) == set("[phone], "), done
 
 
 @pytest.mark.parametrize(

@@ -193,9 +193,9 @@ def cards(text: str) -> Iterator[PersonalSpan]:
 
 
 # lengths as RFC 5321 bounds them, without which a long word would be read again from each of its letters
-_LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]{0,63}+(?<!['.]))?)"
-_HOST = r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}"
 _AT = r"\s*[\[({<]\s*(?:at|@|ät)\s*[\])}>]\s*"
+_LOCAL = rf"(?:\"[^\"]{{1,64}}\"|[\w+](?:(?:[\w!#$%&'*+/=?^`|}}~.-]|(?!{_AT})[{{]){{0,63}}+(?<!['.]))?)"
+_HOST = r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}"
 _DOT = r"(?:\s*[\[({<]\s*(?:dot|punkt|\.)\s*[\])}>]\s*|\s+(?:dot|punkt)\s+|\.)"
 EMAIL = [
     re.compile(rf"{_LOCAL}\s?[@＠]\s?{_HOST}"),
@@ -293,8 +293,11 @@ ZERO += ["RO", "NG"]
 
 
 NINE_DIGITS = re.compile(r"\d(?:[^\w,]{0,4}\d){8}")
+NINE_OR_MORE = re.compile(rf"{NINE_DIGITS.pattern}(?:[^\w,]{{0,4}}\d)*+")
 # what looks like a number is checked against many countries, which is dear; of more than these all are masked
 MOST_TRIES = 12
+# of what may be a number and is none, a date or an amount, for each country; what is shorter costs no try
+MOST_FAILURES, SHORTEST = 30, 10
 
 
 def phones(text: str) -> Iterator[PersonalSpan]:
@@ -309,12 +312,12 @@ def phones(text: str) -> Iterator[PersonalSpan]:
     for match in PHONE_SAID.finditer(text):
         if not YEAR.match(match[1]):
             yield PersonalSpan("phone", match.start(1), match.end(1))
-    long = list(NINE_DIGITS.finditer(text))
-    if len(long) > MOST_TRIES:
-        yield from (PersonalSpan("phone", *one.span()) for one in long)
+    long = len(NINE_DIGITS.findall(text))
+    if long > MOST_TRIES:
+        yield from (PersonalSpan("phone", *one.span()) for one in NINE_OR_MORE.finditer(text))
     elif long:
         for region in GROUPED:
-            for found in PhoneNumberMatcher(text, region, Leniency.STRICT_GROUPING, MOST_TRIES):
+            for found in PhoneNumberMatcher(text, region, Leniency.STRICT_GROUPING, MOST_FAILURES, SHORTEST):
                 said = found.raw_string
                 digits = sum(letter.isdigit() for letter in said)
                 grouped = re.search(r"\d[\s().-]+\d", said) is not None
