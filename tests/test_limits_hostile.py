@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from django.conf import settings
@@ -34,6 +35,7 @@ REQUESTS = [
 ]
 SPOKEN = f"When the invoice of last month is final, use {TOOLS[0]}; for drafts {TOOLS[1]} is right. "
 DOUBLED = 2.5  # times what half the text costs
+MEASURED = 3  # times, before a text is called too dear
 SEEDS, TRIES = range(3), 250
 
 
@@ -78,10 +80,11 @@ def files(text: str) -> None:
     for name in ("new.csv", "new.jsonl", "new.txt"):
         quietly(lambda name=name: read_queries(text, name))
     quietly(lambda: read_rules(text.encode("utf-8", "replace"), "new", 1000))
-    for suffix in ("csv", "jsonl"):
-        path = Path(settings.TRACE_HOME, f"hostile.{suffix}")
-        path.write_text(text, "utf-8")
-        quietly(lambda path=path, suffix=suffix: read_catalog(path, fmt=suffix))
+    with TemporaryDirectory() as folder:  # tests beside this one write theirs
+        for suffix in ("csv", "jsonl"):
+            path = Path(folder, f"hostile.{suffix}")
+            path.write_text(text, "utf-8")
+            quietly(lambda path=path, suffix=suffix: read_catalog(path, fmt=suffix))
 
 
 def quietly(work: Callable[[], object]) -> None:
@@ -260,10 +263,17 @@ KINDS = {
 
 
 def too_dear(kind: Kind, unit: str) -> str:
-    """What is wrong with the costs of a text of nothing but this; empty when it is as dear as others.
+    """What is wrong with the costs of a text of nothing but this, however often they are measured; empty when it is as
+    dear as others."""
+    wrong = ""
+    for _ in range(MEASURED):  # a busy machine may slow one measurement and not the other
+        if not (wrong := seems_too_dear(kind, unit)):
+            return ""
+    return wrong
 
-    Where a text is cut may make it another case, so it grows too fast only if it does so twice.
-    """
+
+def seems_too_dear(kind: Kind, unit: str) -> str:
+    """Where a text is cut may make it another case, so it grows too fast only if it does so twice."""
     lengths = (kind.length // 2, kind.length, 2 * kind.length)
     usual = [cost(kind.work, filled(kind.ordinary, length)) for length in lengths[:2]]
     half, whole, twice = (cost(kind.work, filled(unit, length)) for length in lengths)
