@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any, Literal
 
 from catalog.core.near_duplicates import jaccard
@@ -22,7 +22,7 @@ from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS, Wording
 USEFUL_WORDS = 8
 NAME_LIKE = re.compile(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w{}-](?:[\w./{}-]*[\w}])?")
 CLOSE = 0.8
-MOST_UNKNOWN = 20  # words like names that are looked up in the set
+MOST_UNKNOWN = 20  # words like names that are compared with those of the set
 MOST_FINDINGS = 100  # of one rule
 LONGEST_SHOWN = 300  # characters of a sentence that a finding quotes
 RESTATED = 0.6  # share of a case's telling words that a query must hold to ask for it
@@ -122,8 +122,8 @@ def _text(reading: Reading, tools: KnownTools) -> Iterator[Finding]:
         before = bisect_right(starts, match.start())
         if not (before and match.end() <= mentions[before - 1][1]):
             unknown.setdefault(match[0], Place("/rule_text", match.start(), match.end()))
-    for name, place in islice(unknown.items(), MOST_UNKNOWN):
-        close = closest(name, content.tools, 1, CLOSE)
+    for number, (name, place) in enumerate(unknown.items()):
+        close = closest(name, content.tools, 1, CLOSE) if number < MOST_UNKNOWN else []
         if close or name.partition("/")[0].casefold() in tools.apis:
             sentence = f"The text names {shown(name)}, which is not in the catalog."
             fix = f"Write {close[0]}." if close else "Write the tool's full name as the catalog has it."

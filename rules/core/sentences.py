@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from catalog.core.mentions import NameFinder
+from rules.core.rules_file import LONGEST_SENTENCE
 
 Span = tuple[int, int]
 Clause = dict[str, Any]  # {when, route_to, exception, signals}
@@ -21,7 +22,8 @@ ALIKE = 0.5  # share of words that makes a clause and a sentence two states of o
 ADVERB = r"(?:(?:then|always|please|only|just)\s+){0,2}"
 VERB = rf"{ADVERB}(?:use|call|choose|take|prefer)\s+"
 WHEN = r"(?:when|whenever|if)\s+"
-INSIDE = r"(?:(?![.!?;](?:\s|$)|\n).){1,500}?"  # anything but the end of the sentence, which is not far
+# anything but the end of the sentence, and no more than a clause may hold
+INSIDE = rf"(?:(?![.!?;](?:\s|$)|\n).){{1,{LONGEST_SENTENCE}}}?"
 NEGATED = re.compile(r"\b(?:not|never|n't|cannot)\s+(?:use|call|choose|take|prefer)\b", re.IGNORECASE)
 END = re.compile(r"[.!?;]+(?=\s|$)|\n|$")
 

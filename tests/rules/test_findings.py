@@ -52,6 +52,12 @@ def test_words_with_a_slash_are_no_names(words: str) -> None:
     assert "unknown_name" not in found(rule(text=f"{CANCEL.format(NEW, OLD)} It holds {words}."))
 
 
+def test_an_unknown_name_behind_many_words_with_a_slash_is_told_too() -> None:
+    words = " ".join(f"in{number}/out" for number in range(30))
+    finding = found(rule(text=f"{CANCEL.format(NEW, OLD)} It holds {words}, as Pay/nothing does."))
+    assert "Pay/nothing" in finding["unknown_name"].sentence
+
+
 def test_text_that_calls_the_target_dead_and_another_tool_right_is_an_error() -> None:
     finding = found(rule(text=f"To cancel a payment of a customer, use {OLD}; {NEW} is deprecated."))[
         "text_elsewhere"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rules.core.rules_file import LONGEST_SENTENCE
 from rules.core.sentences import compare, follow, said, say, sentences
 
 TOOLS = ("Pay/get", "Pay/getOld", "Pay/get.v2", "Slip/list-all")
@@ -132,6 +133,12 @@ def test_clause_that_was_changed_is_marked_and_its_sentence_updated_in_place() -
     assert list(compare(text, clauses, TOOLS).differing) == [0]
     assert say(text, clauses, 0, TOOLS).apply(text) == text.replace("2024", "2025")
     assert follow(text, clauses, TOOLS, "Pay/get")[0]["when"] == "the year is 2024 or later"
+
+
+def test_a_clause_as_long_as_one_may_be_is_said_and_read_back() -> None:
+    long = clause(("the year is late " * 200)[:LONGEST_SENTENCE].strip())
+    text = said(long)
+    assert text and compare(text, [long], TOOLS).agreed.keys() == {0}
 
 
 def test_sentence_of_another_wording_on_the_same_tool_raises_no_alarm() -> None:
