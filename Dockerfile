@@ -12,7 +12,7 @@ COPY training training
 COPY evaluation evaluation
 COPY templates templates
 COPY manage.py ./
-RUN for pins in ${PINS}; do pip install --no-cache-dir --require-hashes -r "constraints/${pins}.txt" || exit 1; done \
+RUN for pins in ${PINS}; do pip install --no-cache-dir --only-binary :all: --require-hashes -r "constraints/${pins}.txt" || exit 1; done \
     && pip install --no-cache-dir --no-deps --no-build-isolation -e . \
     && useradd --create-home --uid 10001 trace && mkdir /data && chown trace /data /app
 USER trace

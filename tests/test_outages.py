@@ -26,7 +26,11 @@ def terminate() -> None:
 def terminate_from_outside() -> None:
     settings = connection.get_connection_params()
     with psycopg.connect(
-        **{name: settings[name] for name in ("host", "port", "user", "password", "dbname")}
+        **{
+            name: settings[name]
+            for name in ("host", "port", "user", "password", "dbname")
+            if name in settings
+        }
     ) as own:
         own.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
 

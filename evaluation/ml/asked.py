@@ -12,7 +12,7 @@ from trace_site.lib.turns import Turns
 
 FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
 AT_ONCE = 32  # requests that share a forward
-OF_ONE = 2  # of one caller, while others ask too: theirs wait for a forward that is short
+OF_ONE = 2  # of one caller that join at once, while others ask too: theirs wait for a short forward
 LATEST = 64  # requests whose callers count as asking
 Item = dict[str, Any]
 

@@ -286,7 +286,7 @@ def ranking(best: Numbers, most: int) -> Ranking:
 
 def largest(values: Numbers, most: int) -> npt.NDArray[np.int64]:
     """Where the largest of them stand, the largest first."""
-    places = np.argpartition(-values, most)[:most] if most < len(values) else np.arange(len(values))
+    places = np.sort(np.argpartition(-values, most)[:most]) if most < len(values) else np.arange(len(values))
     return places[np.argsort(-values[places], kind="stable")]
 
 

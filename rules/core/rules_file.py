@@ -146,7 +146,8 @@ def size_problem(entry: Mapping[str, Any]) -> tuple[str, str] | None:
     clauses, tests = entry.get("clauses", []), entry.get("tests", [])
     texts = [entry.get("rule_text", ""), *entry.get("confusables", [])]
     texts += [text for one in tests for text in (one.get("query", ""), *one.get("tools", []))]
-    texts += [text for one in clauses for text in (one.get("when", ""), *one.get("signals", []))]
+    texts += [one.get(name, "") for one in clauses for name in ("when", "route_to")]
+    texts += [signal for one in clauses for signal in one.get("signals", [])]
     if (size := sum(max(len(text), SHORTEST_COUNTED) for text in texts)) <= LONGEST_CONTENT:
         return None
     return "", f"has {size:,} characters in all; at most {LONGEST_CONTENT:,} fit. Make it two rules."

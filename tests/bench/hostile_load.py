@@ -32,7 +32,7 @@ MEMORY = 100_000_000  # bytes
 WAIT = 60.0
 CSRF = "h" * 32
 KEYS = ("{" + ", ".join(f'"key{n}": {n}' for n in range(12_000)) + ', "key0": 0}').encode()
-OWN = {"domain": "hr", "rule": "", "base": "pocket"}
+OWN = {"domain": "hr", "rule": "", "base": "pocket", "model": "champion"}
 OWN_NUMBERS = dict.fromkeys(("rule", "snapshot", "batch", "champion"), 1)
 FILLERS = ("4155552671 ", "1/", "when x, ")  # the worst known of scrubbing, numbers and conditions
 
@@ -125,16 +125,18 @@ def filled(body: bytes, filler: str) -> bytes:
             return {key: of(key, part) for key, part in value.items()}
         if isinstance(value, list):
             return [of(name, part) for part in value]
-        if isinstance(value, str) and len(value) > 20:
-            return OWN.get(name, (filler * len(value))[: len(value)])
+        if isinstance(value, str):
+            return OWN.get(name, (filler * len(value))[: len(value)] if len(value) > 20 else value)
         return OWN_NUMBERS.get(name, value) if isinstance(value, int) else value
 
     return json.dumps(of("", json.loads(body))).encode()
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Bytes of memory of a process and all below it."""
+    own = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return own + sum(resident(int(child)) for child in children)
 
 
 def waits(url: str, seconds: float) -> list[float]:

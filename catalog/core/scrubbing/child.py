@@ -5,6 +5,7 @@ In: (text, kinds to spare) of each. Out: what `scrub` says of it.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,9 +21,11 @@ SECONDS, MEMORY = 20, 500_000_000  # of processor time, and bytes
 
 
 def scrub_all(rows: Sequence[tuple[str, Sequence[str]]]) -> list[Scrubbed]:
-    """Raises TraceError `too_large`."""
+    """Raises TraceError `too_large`, `reader_failed`."""
     if sum(len(text) for text, _ in rows) <= HERE:
         return [scrub(text, spare) for text, spare in rows]
+    what = "these queries take too long to search for personal data."
+    slow = TraceError(what, code="too_large", hint="Split them.")
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__],
@@ -31,11 +34,14 @@ def scrub_all(rows: Sequence[tuple[str, Sequence[str]]]) -> list[Scrubbed]:
             input=json.dumps(rows).encode(),
             capture_output=True,
             timeout=WAIT * SECONDS,
-            check=True,
         )
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        what = "these queries take too long to search for personal data."
-        raise TraceError(what, code="too_large", hint="Split them.") from error
+    except subprocess.TimeoutExpired as error:
+        raise slow from error
+    if done.returncode == -signal.SIGXCPU:
+        raise slow
+    if done.returncode:
+        said = (done.stderr.decode(errors="replace").splitlines() or [f"status {done.returncode}"])[-1]
+        raise TraceError(f"the search for personal data broke off ({said[:300]}).", code="reader_failed")
     return [
         Scrubbed(plain, text, tuple(PersonalSpan(*one) for one in found))
         for plain, text, found in json.loads(done.stdout)
