@@ -23,7 +23,7 @@ class CatalogConfig(AppConfig):
     ]
     larger_bodies = {
         **dict.fromkeys(("catalog:import", "api-imports"), CATALOG_FILE + AROUND_A_FILE),
-        **dict.fromkeys(("catalog:queries_import", "catalog:queries_apply", "api-queries"), IN_MEMORY),
+        **dict.fromkeys(("catalog:queries_import", "catalog:queries_apply"), IN_MEMORY),
     }
     long_views = """catalog:apply catalog:import api-imports catalog:queries_import catalog:queries_apply
         api-queries"""

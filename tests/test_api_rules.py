@@ -194,6 +194,15 @@ def test_bad_rows_are_left_out_when_asked(api) -> None:
     assert form.json()["code"] == "bad_input"
 
 
+def test_somebody_signed_in_may_send_the_file_itself(user_with) -> None:
+    client = APIClient(enforce_csrf_checks=True)
+    client.force_login(user_with("expert"))
+    client.cookies["csrftoken"] = secret = "s" * 32
+    file = {"data": json.dumps([RULE]), "content_type": "application/json"}
+    assert client.post(f"{API}/import", **file).status_code == 403
+    assert client.post(f"{API}/import", **file, HTTP_X_CSRFTOKEN=secret).status_code == 201
+
+
 def test_only_experts_and_admins_import(api) -> None:
     answer = api("reviewer").post(f"{API}/import", data=json.dumps([RULE]), content_type="application/json")
     assert answer.status_code == 403

@@ -81,6 +81,9 @@ class ApiView(APIView):
             self.throttled(request, limit.wait())
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        if request.method not in SAFE and not str(request.content_type).startswith("multipart/"):
+            # Django's own cap on its size; and before who asks is known, which for a session parses a form's fields
+            _ = request._request.body
         super().initial(request, *args, **kwargs)
         if self.writes:
             identify(request.user, request.auth.as_told if isinstance(request.auth, ApiToken) else None)
@@ -90,8 +93,6 @@ class ApiView(APIView):
         if request.method not in SAFE:
             if self.decides:
                 require_person(request.auth)
-            if not str(request.content_type).startswith("multipart/"):
-                _ = request._request.body  # Django's own cap on its size
             if (key := self.key_of(request)) is not None:
                 idempotency.begin(request, key)
 
