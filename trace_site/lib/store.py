@@ -7,6 +7,7 @@ complete. `file://` (a local path) is the default; `s3://bucket/prefix` works th
 import fcntl
 import hashlib
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
 
 INDEX = "store.json"
+# what names a folder to another program: no part begins with a dot, so none leads out of the store
+KEY = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)*")
+DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Store:
@@ -30,11 +34,6 @@ class Store:
         self.filesystem, self.root = fsspec.core.url_to_fs(url, **(options or {}))
         self.cache = cache
         self.is_local = isinstance(self.filesystem, LocalFileSystem)
-
-    @property
-    def on_this_machine(self) -> Path:
-        """The folder that every path `get_dir` gives lies in."""
-        return Path(self.root) if self.is_local else self.cache
 
     def put_dir(self, local: Path, key: str) -> str:
         """Copy every file below `local` to `key`; returns the folder's digest (sha256 over names and contents).
@@ -192,6 +191,18 @@ def _alone(local: Path) -> Iterator[None]:
     with (local.parent / f".{local.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def reaching(key: str) -> Iterator[None]:
+    """Whatever a store raises that does not answer becomes TraceError `unavailable`."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each kind of store raises its own
+        problem = f"the artefact store does not answer ({type(error).__name__}: {error})."
+        raise TraceError(problem, code="unavailable", where=key) from error
 
 
 def _missing(key: str) -> TraceError:
