@@ -201,7 +201,7 @@ def reaching(key: str) -> Iterator[None]:
     except TraceError:
         raise
     except Exception as error:  # noqa: BLE001 - each kind of store raises its own
-        problem = f"the artefact store does not answer ({type(error).__name__}: {error})."
+        problem = f"the artefact store does not answer ({type(error).__name__})."  # its text may name hosts
         raise TraceError(problem, code="unavailable", where=key) from error
 
 
