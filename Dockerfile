@@ -14,7 +14,7 @@ COPY templates templates
 COPY manage.py ./
 RUN for pins in ${PINS}; do pip install --no-cache-dir --only-binary :all: --require-hashes -r "constraints/${pins}.txt" || exit 1; done \
     && pip install --no-cache-dir --no-deps --no-build-isolation -e . \
-    && useradd --create-home --uid 10001 trace && mkdir /data && chown trace /data /app
+    && useradd --create-home --uid 10001 trace && mkdir /data /cache && chown trace /data /cache /app
 USER trace
 ENV PYTHONUNBUFFERED=1 DJANGO_SETTINGS_MODULE=trace_site.settings
 EXPOSE 8000

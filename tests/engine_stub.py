@@ -1,6 +1,6 @@
 """Stands in for the engine process over its own protocol: a model that "thinks" for a set time, loads, and is swapped.
 
-    python -m tests.engine_stub --port 0 [--think 0.01] [--load 0.5]
+    python -m tests.engine_stub --store file:///store [--port 0] [--think 0.01] [--load 0.5]
 
 No weights: the tools come in the order of the export's trace.json, and the trace names the first of them. Many requests
 are answered at once, as a batching engine answers them. Prints {"event": "serving", "port": N} once it listens.
@@ -8,7 +8,6 @@ are answered at once, as a batching engine answers them. Prints {"event": "servi
 
 import argparse
 import asyncio
-import hashlib
 import json
 import sys
 import threading
@@ -16,6 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from evaluation.core.asking import Stored
+from trace_site.lib.errors import TraceError
+from trace_site.lib.store import Store
 
 Answer = dict[str, Any]
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 503: "Service Unavailable"}
@@ -28,44 +31,47 @@ class Refused(Exception):
 
 
 class StubEngine:
-    """`ready`: {folder: since when it answers}. `asked`: every request's body, in order."""
+    """`ready`: {model: since when it answers}. `asked`: every request's body, in order."""
 
-    def __init__(self, think: float = 0.0, load: float = 0.0, token: str = "", word: float = 0.0) -> None:
+    def __init__(
+        self, store: Store, think: float = 0.0, load: float = 0.0, token: str = "", word: float = 0.0
+    ) -> None:
+        self.store = store
         self.think, self.load, self.token, self.word = think, load, token, word
-        self.ready: dict[str, float] = {}
+        self.ready: dict[Stored, float] = {}
         self.asked: list[Answer] = []
         self.connections = self.open = 0
         self.port = 0
         self.close_after = 0  # answers on one connection before it is closed without a word; 0: never
         self.ignores_permissions = False
         self.cuts_streams = False  # after the first words
-        self.read: dict[str, list[Answer]] = {}
+        self.read: dict[Stored, list[Answer]] = {}
 
-    def tools(self, folder: str) -> list[Answer]:
-        if folder not in self.read:
+    def tools(self, model: Stored) -> list[Answer]:
+        if model not in self.read:
             try:
-                self.read[folder] = json.loads((Path(folder) / "trace.json").read_text())["tools"]
-            except OSError as error:
-                raise Refused(404, "no_export", "there is no such model.") from error
-        return self.read[folder]
+                self.read[model] = json.loads(self.store.read(*model, "trace.json"))["tools"]
+            except TraceError as error:
+                raise Refused(404, error.code, str(error)) from error
+        return self.read[model]
 
-    def answering(self, wanted: str, fallback: Sequence[str]) -> str:
+    def answering(self, wanted: Stored, fallback: Sequence[Stored]) -> Stored:
         """The wanted model; while it loads, the first fallback that is loaded. Raises Refused 503."""
         self.tools(wanted)
         now = time.monotonic()
         self.ready.setdefault(wanted, now + self.load)
-        for folder in (wanted, *fallback):
-            if self.ready.get(folder, now + 1) <= now:
-                return folder
+        for model in (wanted, *fallback):
+            if self.ready.get(model, now + 1) <= now:
+                return model
         raise Refused(503, "loading", "the model is loading.")
 
-    def prediction(self, folder: str, request: Answer, mode: str) -> Answer:
+    def prediction(self, model: Stored, request: Answer, mode: str) -> Answer:
         k, granted = int(request.get("k", 10)), request.get("permissions")
         holds, left_out = set(granted or ()), set(request.get("without") or ())
         names: list[str] = []
         barred: list[str] = []
         first = ""
-        for tool in self.tools(folder):
+        for tool in self.tools(model):
             name, need = tool["name"], tool.get("permissions")
             if len(names) == k:
                 break
@@ -97,12 +103,12 @@ class StubEngine:
             "seconds": self.think,
         }
 
-    def answer(self, folder: str, request: Answer) -> Answer:
+    def answer(self, model: Stored, request: Answer) -> Answer:
         mode = request.get("mode", "fast")
-        about = {"model": folder, "digest": hashlib.sha256(folder.encode()).hexdigest(), "mode": mode}
+        about = {"model": model._asdict(), "mode": mode}
         if mode == "both":
-            return about | {part: self.prediction(folder, request, part) for part in ("fast", "trace")}
-        return about | self.prediction(folder, request, mode)
+            return about | {part: self.prediction(model, request, part) for part in ("fast", "trace")}
+        return about | self.prediction(model, request, mode)
 
     async def serve(self, port: int = 0) -> asyncio.Server:
         server = await asyncio.start_server(self.connected, "127.0.0.1", port)
@@ -138,42 +144,42 @@ class StubEngine:
             if self.token and headers.get("authorization") != f"Bearer {self.token}":
                 raise Refused(401, "not_authenticated", "the engine's token is missing or wrong.")
             if (method, path) == ("GET", "/health"):
-                return await send(
-                    writer, 200, {"status": "ok", "models": [{"model": name} for name in self.ready]}
-                )
+                models = [{"model": one._asdict()} for one in self.ready]
+                return await send(writer, 200, {"status": "ok", "models": models})
             request = json.loads(body)
             self.asked.append(request)
-            folder = self.answering(request["model"], request.get("fallback") or ())
+            fallback = [Stored(**one) for one in request.get("fallback") or ()]
+            model = self.answering(Stored(**request["model"]), fallback)
             if path == "/batch":
                 shared = {"without": request.get("without")}
                 await asyncio.sleep(self.think)
                 answers = [
                     {"error": {"message": "the model failed.", "code": "engine_failed"}}
                     if "fail" in one["query"]
-                    else self.answer(folder, shared | one)
+                    else self.answer(model, shared | one)
                     for one in request["requests"]
                 ]
-                return await send(writer, 200, {"model": folder, "digest": "", "answers": answers})
+                return await send(writer, 200, {"model": model._asdict(), "answers": answers})
             if path != "/retrieve":
                 raise Refused(404, "not_found", "unknown address.")
             if request.get("stream"):
-                return await self.stream(folder, request, writer)
+                return await self.stream(model, request, writer)
             await asyncio.sleep(self.think)
-            await send(writer, 200, self.answer(folder, request))
+            await send(writer, 200, self.answer(model, request))
         except Refused as refused:
             extra = "Retry-After: 2\r\n" if refused.status == 503 else ""
             await send(writer, refused.status, refused.body, extra)
 
-    async def stream(self, folder: str, request: Answer, writer: asyncio.StreamWriter) -> None:
+    async def stream(self, model: Stored, request: Answer, writer: asyncio.StreamWriter) -> None:
         """One JSON object a line, in chunks; the trace a word at a time, cut where no word ends."""
         await asyncio.sleep(self.think)
-        answer = self.answer(folder, request)
+        answer = self.answer(model, request)
         writer.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         trace = answer
         if request["mode"] == "both":
-            await line(writer, {"event": "fast", **answer["fast"], "model": folder})
+            await line(writer, {"event": "fast", **answer["fast"], "model": answer["model"]})
             trace = answer["trace"]
         text = trace["trace"]
         for start in range(0, len(text), 7):
@@ -203,8 +209,8 @@ async def line(writer: asyncio.StreamWriter, data: Answer) -> None:
 class ThreadedStub:
     """The stub in this process, for tests: `with ThreadedStub(...) as stub`."""
 
-    def __init__(self, **how: Any) -> None:
-        self.engine = StubEngine(**how)
+    def __init__(self, store: Store, **how: Any) -> None:
+        self.engine = StubEngine(store, **how)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
 
@@ -230,10 +236,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--token", default="")
+    parser.add_argument("--store", required=True)
     for name, value in (("--think", 0.01), ("--load", 0.0), ("--word", 0.0)):
         parser.add_argument(name, type=float, default=value)
     options = parser.parse_args()
-    engine = StubEngine(options.think, options.load, options.token, options.word)
+    store = Store(options.store, Path("unused"))
+    engine = StubEngine(store, options.think, options.load, options.token, options.word)
 
     async def run() -> None:
         server = await engine.serve(options.port)

@@ -251,7 +251,9 @@ def crown(model: Any, actor: Any = None, note: str = "") -> Any:
 
 
 def known_models(monkeypatch):
-    """Models without files: they lie at /models/ID for whoever asks an engine, and know every tool there is."""
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: f"/models/{model.pk}")
+    """Models without files, which know every tool there is."""
+    from training.registry.registry import Facts
+
+    monkeypatch.setattr("evaluation.retrieval.lookups.check_files", lambda _: None)
     every = Tool.objects.values_list("name", flat=True)
-    monkeypatch.setattr("evaluation.retrieval.lookups.tools_of", lambda *_: frozenset(every.all()))
+    monkeypatch.setattr("evaluation.retrieval.lookups.facts_of", lambda _: Facts(frozenset(every.all())))

@@ -46,12 +46,11 @@ def test_going_back_to_a_model_that_never_was_champion_is_a_conflict(admin):
     assert answer.status_code == 409 and answer.json()["code"] == "bad_state"
 
 
-def test_a_model_names_the_active_tools_that_came_after_it(admin, monkeypatch, tmp_path):
-    model = make_model(store_digest="e" * 64)
+def test_a_model_names_the_active_tools_that_came_after_it(admin, monkeypatch):
+    model = make_model()
     address = f"/api/v1/training/models/{model.pk}"
     assert admin.get(address).json()["newer_tools"] is None  # its files are gone
-    (tmp_path / "trace.json").write_text('{"tools": [{"name": "Pay/Get"}]}')
-    monkeypatch.setattr(registry, "export_dir", lambda model: tmp_path)
+    monkeypatch.setattr(registry, "facts_of", lambda _: registry.Facts(frozenset({"Pay/Get"})))
     for name, status in (("Pay/Get", "active"), ("Pay/New", "active"), ("Pay/Old", "retired")):
         make_tool(name, status=status)
     assert admin.get(address).json()["newer_tools"] == {"count": 1, "names": ["Pay/New"]}

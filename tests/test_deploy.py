@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection
 
 from catalog.core.importers.read import MAX_BYTES as LARGEST_UPLOAD
-from trace_site.artefacts import store
+from trace_site.artefacts import engine_store
 from trace_site.database import grant_rights
 from trace_site.dev.supervisor import children
 from trace_site.lib.errors import TraceError
@@ -92,14 +92,13 @@ def test_only_migrate_knows_the_owner_of_the_database(compose):
 
 
 def test_the_engine_is_told_a_token_and_where_models_lie_and_nothing_else(compose):
-    engine = compose["engine"]
-    assert (
-        set(engine["environment"])
-        == {"ENGINE_TOKEN", "ENGINE_HOSTS", "ML_THREADS", "TRACE_BACKEND_URL", "TRACE_BACKEND_KEY"}
-        and not engine["env_file"]
-    )
-    assert re.findall(r"--root (\S+)", engine["command"]) == ["/data/store", "/data/cache"]
-    assert engine["volumes"] == ["data:/data:ro"]
+    engine, site = compose["engine"], compose["web"]["environment"]
+    store = {"STORE_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    told = {"ENGINE_TOKEN", "ENGINE_HOSTS", "ML_THREADS", "TRACE_BACKEND_URL", "TRACE_BACKEND_KEY"}
+    assert set(engine["environment"]) == told | store and not engine["env_file"]
+    assert all(engine["environment"][name] == site[name] for name in store)
+    assert f"--store {site['STORE_URL']} --cache /cache" in engine["command"]
+    assert engine["volumes"] == ["data:/data:ro", "engine:/cache"]
     assert "ENGINE_TOKEN:?" in compose["web"]["environment"]["ENGINE_TOKEN"]
 
 
@@ -131,8 +130,8 @@ def test_the_proxy_lets_through_what_the_site_takes_and_ends_headers_that_do_not
     assert "./deploy/Caddyfile:/etc/caddy/Caddyfile:ro" in compose["proxy"]["volumes"]
 
 
-def test_up_gives_the_engine_a_token_of_its_own_and_the_stores_folder_only():
+def test_up_gives_the_engine_a_token_of_its_own_and_the_store_of_the_site():
     [engine] = [child for child in children(8000, 8100, "a-token") if child.name == "engine"]
     assert engine.secrets == {"ENGINE_TOKEN": "a-token"} and "a-token" not in engine.command
-    assert engine.command[-2:] == ["--root", str(store().on_this_machine)]
+    assert engine.command[-4:] == engine_store()
     assert "a-token" not in repr(engine)

@@ -1,6 +1,8 @@
 """The artefact store: whole folders, verified on every read, the same through a local path and a remote protocol."""
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 import pytest
@@ -125,3 +127,44 @@ def test_failed_put_leaves_the_old_folder(tmp_path, folder, monkeypatch):
         store.put_dir(folder, "runs/1")
     assert (store.get_dir("runs/1", digest) / "a.txt").read_text() == "one"
     assert [path.name for path in (tmp_path / "store" / "runs").iterdir()] == ["1"]
+
+
+def test_one_file_is_read_and_verified_without_a_copy_of_the_folder(store, folder, tmp_path):
+    digest = store.put_dir(folder, "runs/1")
+    assert store.read("runs/1", digest, "a.txt") == b"one"
+    assert not (tmp_path / "cache").exists()
+    for key, wanted, name in (
+        ("runs/2", digest, "a.txt"),
+        ("runs/1", "0" * 64, "a.txt"),
+        ("runs/1", digest, "none.txt"),
+    ):
+        with pytest.raises(TraceError, match="not in the artefact store|differ from their digests"):
+            store.read(key, wanted, name)
+    store.filesystem.pipe_file(f"{store.root}/runs/1/a.txt", b"two")
+    with pytest.raises(TraceError, match="differ from their digests .a.txt"):
+        store.read("runs/1", digest, "a.txt")
+
+
+def test_an_index_that_was_tampered_with_writes_nothing_on_this_machine(folder, tmp_path):
+    store = Store("memory://tampered", cache=tmp_path / "cache")
+    digest = store.put_dir(folder, "runs/1")
+    store.filesystem.pipe_file(f"{store.root}/runs/1/../../evil", b"evil")
+    store.filesystem.pipe_file(f"{store.root}/runs/1/store.json", b'{"files": {"../../evil": {}}}')
+    with pytest.raises(TraceError, match="differ from their digests .store.json"):
+        store.get_dir("runs/1", digest)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made"]
+
+
+def test_who_fetch_the_same_folder_at_once_fetch_it_once(folder, tmp_path, monkeypatch):
+    store = Store("memory://at-once", cache=tmp_path / "cache")
+    digest, fetched, fetch = store.put_dir(folder, "runs/1"), [], store.filesystem.get_file
+
+    def slowly(source, *more):
+        fetched.append(source)
+        time.sleep(0.02)
+        fetch(source, *more)
+
+    monkeypatch.setattr(store.filesystem, "get_file", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(lambda _: store.get_dir("runs/1", digest), range(4)))) == 1
+    assert len(fetched) == 2, "each of its files"

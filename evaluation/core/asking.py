@@ -6,7 +6,7 @@ is measured is what is served. What a label says of a request (its domain, rule,
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from evaluation.core.withholding import Granted
 from trace_site.lib.errors import TraceError
@@ -17,6 +17,14 @@ MOST_TOOLS = 100  # of one answer
 MOST_QUERIES = 64  # of one batch
 
 READ = ("query", "permissions", "domain", "exact", "without")  # of a request, what the model is told
+
+
+class Stored(NamedTuple):
+    """A model as site and engine name it to each other: where in the artefact store, and the digest of what lies
+    there."""
+
+    key: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from catalog.ml.child import run_command
 from trace_site.lib.loading import loading_modules
+from trace_site.lib.store import Store
 
 
 def run_predict(args: argparse.Namespace) -> None:
@@ -20,9 +21,11 @@ def run_predict(args: argparse.Namespace) -> None:
 def run_serve(args: argparse.Namespace) -> None:
     from evaluation.ml.server import serve
 
+    endpoint = os.environ.get("STORE_ENDPOINT_URL")
+    store = Store(args.store, args.cache, {"endpoint_url": endpoint} if endpoint else {})
     names = [name.strip() for name in os.environ.get("ENGINE_HOSTS", "").split(",") if name.strip()]
     token = os.environ.get("ENGINE_TOKEN", "")
-    serve(args.host, args.port, args.root, args.threads, token=token, names=names)
+    serve(args.host, args.port, store, args.threads, token=token, names=names)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,11 +55,15 @@ def main(argv: list[str] | None = None) -> int:
     )
     command.add_argument("--port", type=int, required=True)
     command.add_argument(
-        "--root",
-        type=Path,
-        action="append",
+        "--store",
         required=True,
-        help="models below this folder are served; may be given again",
+        help="STORE_URL of the site: what models are fetched from, and from nowhere else",
+    )
+    command.add_argument(
+        "--cache",
+        type=Path,
+        required=True,
+        help="folder for the copies of a store that is no folder of this machine",
     )
     command.add_argument("--threads", type=int, default=2)
     command.set_defaults(run=run_serve)

@@ -1,17 +1,18 @@
 """The engine behind the site: models over HTTP, loaded on demand, each answering many requests side by side.
 
-In: POST /retrieve {"model": folder, "fallback": folders, "newer", "query", "mode", "k", "permissions", "without",
-"domain", "exact", "stream", "caller"}. Out: the prediction beside the folder and digest of the model that made it; as a
-stream, a JSON object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}.
-Callers take turns. POST /batch has `requests` and gives `answers`, in which a mistake is that request's own. While the
-wanted model loads, the first fallback that is there answers; without one the answer is 503 with Retry-After, so no
-request hangs on a disk. `held` names what came after the models, tools and the clauses that are in force, as POST /held
-{"held", "tools", "clauses"} told them. A name that is not known here is answered with 409 `unknown_catalog`; whoever
-asked tells it and asks again. Without a model what is held answers by itself: the untrained encoder reads the tools and
-the clauses.
+In: POST /retrieve {"model": {"key", "digest"}, "fallback": [such], "held", "damaged", "query", "mode", "k",
+"permissions", "without", "domain", "exact", "stream", "caller"}. A model is named by where it lies in the artefact
+store; the engine fetches it from there itself, so it may run on a machine of its own. Out: the prediction beside
+`model`, the one that made it; as a stream, a JSON object a line: {"event": "fast", prediction}, {"event": "text",
+"text"}, {"event": "done", prediction}. Callers take turns. POST /batch has `requests` and gives `answers`, in which a
+mistake is that request's own. While the wanted model is fetched and loads, the first fallback that is there answers;
+without one the answer is 503 with Retry-After, so no request hangs on a disk or a network. `held` names what came after
+the models, tools and the clauses that are in force, as POST /held {"held", "tools", "clauses"} told them. A name that
+is not known here is answered with 409 `unknown_catalog`; whoever asked tells it and asks again. Without a model what is
+held answers by itself: the untrained encoder reads the tools and the clauses.
 
 Who may ask: whoever knows the token, where there is one; and only under a name of this server, so that no page in a
-browser can. What is loaded lies below one of the folders the server was given, and holds nothing that runs code.
+browser can. What is loaded lies in the store, has the digest that was asked for, and holds nothing that runs code.
 """
 
 import hmac
@@ -26,23 +27,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
-from evaluation.core.asking import MOST_QUERIES, are_texts, check, engine_item
-from evaluation.ml.manifest import digest
+from evaluation.core.asking import MOST_QUERIES, Stored, check, engine_item
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
+from trace_site.lib.store import DIGEST, KEY, Store, reaching
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
 LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
 LONGEST_HELD = 32_000_000  # bytes of what is held; without a model that is the whole catalog
 MOST_HELD = 4  # such catalogs, and for each model engines that hold one; the oldest leaves first
-UNTRAINED = "untrained"  # what is said of the model where there is none
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
 RETRY_AFTER = "2"
 FAILED_SECONDS = 30.0  # a model that could not be loaded is not tried again for so long
@@ -53,7 +52,7 @@ MOST_CONNECTIONS = 128
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULTS: dict[str, Any] = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True}
 DEFAULTS |= {"permissions": None, "without": [], "stream": False}
-STATUS = {"no_export": 404, "unknown_catalog": 409}  # of what is refused; 400 else
+STATUS = {"no_export": 404, "store_missing": 404, "unknown_catalog": 409}  # of what is refused; 400 else
 LONGEST_CALLER = 100
 SWITCH_SECONDS = 0.0005  # Python's own is 0.005, and a forward gives up its turn with every product
 Answer = dict[str, Any]
@@ -65,11 +64,9 @@ class Loading(Exception):
 
 
 class Slot:
-    """One model: loading, loaded, or failed. `before`: what lay in its folder before, until this one is loaded."""
+    """One model: loading, loaded, or failed."""
 
-    def __init__(self, identity: str, before: "Slot | None" = None) -> None:
-        self.identity = identity
-        self.before = before
+    def __init__(self) -> None:
         self.ready = threading.Event()
         self.engine: Any = None
         self.error: TraceError | None = None
@@ -96,92 +93,77 @@ class Slot:
 
 
 class Models:
-    """At most `MODELS` loaded models, found by folder and digest: a model written anew is loaded anew."""
+    """At most `MODELS` loaded models, by key and digest: a model written anew is loaded anew. None: the untrained one.
+    `opener` fetches and loads one."""
 
-    def __init__(self, opener: Callable[[Path | None], Any], roots: Sequence[Path]) -> None:
+    def __init__(self, opener: Callable[[Stored | None], Any]) -> None:
         self.opener = opener
-        self.roots = [root.resolve() for root in roots]
-        self.slots: OrderedDict[str, Slot] = OrderedDict()
+        self.slots: OrderedDict[Stored | None, Slot] = OrderedDict()
         self.held: OrderedDict[str, Answer] = OrderedDict()  # {"tools", "clauses"} by name
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
 
     def get(
-        self, folder: Path | None, fallback: Sequence[Path] = (), *, is_damaged: bool = False
-    ) -> tuple[Path | None, Slot]:
+        self, model: Stored | None, fallback: Sequence[Stored] = (), *, is_damaged: bool = False
+    ) -> tuple[Stored | None, Slot]:
         """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
-        Where it cannot be loaded, what it was before its files changed, else the first of the others that can. None:
-        the untrained one. `is_damaged`: it is not to be loaded any more, and may be answered with while it is. Raises
-        Loading, or the reason why the wanted one cannot be loaded."""
-        path = None if folder is None else self._allowed(folder)
-        if path is not None and is_damaged:
-            if found := self._loaded(path):
-                return folder, found
-            for other in fallback:
-                with suppress(TraceError):
-                    return self.get(other)
-            raise TraceError("its files are damaged.", code="bad_export", where=str(path))
-        slot = self._slot(path, UNTRAINED if path is None else digest(path))
-        if not slot.ready.is_set():
-            for other in fallback:
-                if found := self._loaded(self._allowed(other)):
-                    return other, found
-        if not slot.ready.wait(PATIENCE):
-            raise Loading
-        if slot.error is None:
-            return folder, slot
-        if slot.before is not None:
-            return folder, slot.before
+        Where it cannot be loaded, the first of the others that can. `is_damaged`: its files are, so it is not to be
+        loaded any more, and may be answered with while it is. Raises Loading, or the reason why the wanted one cannot
+        be loaded."""
+        if is_damaged:
+            if found := self._loaded(model):
+                return model, found
+            problem = TraceError("its files are damaged.", code="bad_export")
+        else:
+            slot = self._slot(model)
+            if not slot.ready.is_set():
+                for other in fallback:
+                    if found := self._loaded(other):
+                        return other, found
+            if not slot.ready.wait(PATIENCE):
+                raise Loading
+            if slot.error is None:
+                return model, slot
+            problem = slot.error
         for other in fallback:
             with suppress(TraceError):
                 return self.get(other)
-        raise slot.error.with_traceback(None)  # else it would collect the frames of every request
+        raise problem.with_traceback(None)  # else it would collect the frames of every request
 
-    def _allowed(self, folder: Path) -> Path:
-        path = folder.resolve()
-        if not any(path.is_relative_to(root) for root in self.roots):
-            raise TraceError(
-                "lies outside the folders this server may read.", code="forbidden_model", where=str(folder)
-            )
-        return path
-
-    def _loaded(self, path: Path) -> Slot | None:
+    def _loaded(self, model: Stored | None) -> Slot | None:
         with self.lock:
-            slot = self.slots.get(str(path))
-            slot = slot and (slot.before or slot)
+            slot = self.slots.get(model)
             if slot is None or not slot.ready.is_set() or slot.error:
                 return None
-            self.slots.move_to_end(str(path))
+            self.slots.move_to_end(model)
             return slot
 
-    def _slot(self, path: Path | None, identity: str) -> Slot:
+    def _slot(self, model: Stored | None) -> Slot:
         with self.lock:
-            slot = self.slots.get(str(path))
-            again = slot and slot.error and time.monotonic() - slot.failed_at > FAILED_SECONDS
-            if slot is None or slot.identity != identity or again:
-                before = slot and (slot.before if slot.error else slot if slot.ready.is_set() else None)
-                slot = Slot(identity, before)
-                threading.Thread(target=self._load, args=(path, slot), daemon=True).start()
+            slot = self.slots.get(model)
+            if slot is None or (slot.error and time.monotonic() - slot.failed_at > FAILED_SECONDS):
+                slot = Slot()
+                threading.Thread(target=self._load, args=(model, slot), daemon=True).start()
                 # not before: where no thread can be started, the next request tries
-                self.slots[str(path)] = slot
-            self.slots.move_to_end(str(path))
+                self.slots[model] = slot
+            self.slots.move_to_end(model)
             drop_oldest(self.slots, MODELS)
             return slot
 
-    def _load(self, path: Path | None, slot: Slot) -> None:
+    def _load(self, model: Stored | None, slot: Slot) -> None:
         try:
             with self.loading:
-                slot.engine = self.opener(path)
+                slot.engine = self.opener(model)
         except TraceError as error:
             slot.error = error
         except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
             slot.error = TraceError(
-                f"the model could not be loaded ({said(error)}).", code="bad_export", where=str(path)
+                f"the model could not be loaded ({said(error)}).",
+                code="bad_export",
+                where=model.key if model else "",
             )
         if slot.error:  # its frames hold what had been loaded
             slot.error.__cause__ = slot.error.__context__ = slot.error.__traceback__ = None
-        else:
-            slot.before = None
         slot.failed_at = time.monotonic()
         slot.ready.set()
 
@@ -189,13 +171,13 @@ class Models:
         with self.lock:
             slots = list(self.slots.items())
         rows = []
-        for path, slot in slots:
+        for model, slot in slots:
             state = "loading" if not slot.ready.is_set() else "failed" if slot.error else "ready"
-            rows.append({"model": path, "digest": slot.identity, "state": state})
+            rows.append({"model": model and model._asdict(), "state": state})
         return {"status": "ok", "models": rows}
 
 
-def drop_oldest(kept: OrderedDict[str, Any], most: int) -> None:
+def drop_oldest(kept: OrderedDict[Any, Any], most: int) -> None:
     while len(kept) > most:
         kept.popitem(last=False)
 
@@ -226,16 +208,26 @@ def read_json(body: bytes) -> Answer:
 def read_models(data: Answer) -> Answer:
     """Which models are asked."""
     model, fallback, held = data.get("model"), data.get("fallback") or [], data.get("held") or ""
-    if not are_texts(fallback):
-        raise TraceError("must be a list of folders.", code="bad_request", where="/fallback")
+    if not isinstance(fallback, list):
+        raise TraceError("must be a list of models.", code="bad_request", where="/fallback")
     if not isinstance(held, str):
         raise TraceError("must be the name of what is held.", code="bad_request", where="/held")
-    if model is None and held:
-        return {"model": None, "fallback": fallback, "held": held, "damaged": False}
-    if not isinstance(model, str) or not model:
-        problem = "must be the folder of an exported model, or null where something is held."
-        raise TraceError(problem, code="bad_request", where="/model")
-    return {"model": Path(model), "fallback": fallback, "held": held, "damaged": data.get("damaged") is True}
+    return {
+        "model": None if model is None and held else read_stored(model, "/model"),
+        "fallback": [read_stored(one, "/fallback") for one in fallback],
+        "held": held,
+        "damaged": model is not None and data.get("damaged") is True,
+    }
+
+
+def read_stored(given: Any, where: str) -> Stored:
+    """What this takes names nothing outside the store. Raises TraceError `bad_request`."""
+    fields = given if isinstance(given, dict) else {}
+    model = Stored(str(fields.get("key", "")), str(fields.get("digest", "")))
+    if KEY.fullmatch(model.key) and DIGEST.fullmatch(model.digest):
+        return model
+    problem = "must be the key and digest of a model in the artefact store, or null where something is held."
+    raise TraceError(problem, code="bad_request", where=where)
 
 
 def read_request(data: Answer) -> Answer:
@@ -264,10 +256,8 @@ def sent(row: Answer) -> Answer:
 def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
     """The engine that answers, and what is said of its model beside the answer."""
     chosen = read_models(data)
-    fallback = [Path(one) for one in chosen["fallback"]]
-    folder, slot = models.get(chosen["model"], fallback, is_damaged=chosen["damaged"])
-    about = {"model": None if folder is None else str(folder), "digest": slot.identity}
-    return slot.engine_with(chosen["held"], models), about
+    model, slot = models.get(chosen["model"], chosen["fallback"], is_damaged=chosen["damaged"])
+    return slot.engine_with(chosen["held"], models), {"model": model and model._asdict()}
 
 
 def chosen_and_read(models: Models, data: Answer) -> tuple[Any, Answer, Answer]:
@@ -533,8 +523,20 @@ class Handler(BaseHTTPRequestHandler):
         """Requests may hold business text: nothing of them is logged."""
 
 
+def opened(store: Store, threads: int, model: Stored | None) -> Any:
+    """The engine of a model, which is fetched first where its store is no folder of this machine."""
+    with loading_modules():  # torch loads with the first model, the port opens at once
+        from evaluation.ml.engine import open_engine, open_untrained
+
+    if model is None:
+        return open_untrained(threads)
+    with reaching(model.key):
+        folder = store.get_dir(*model)
+    return open_engine(folder, threads)
+
+
 def serve(
-    host: str, port: int, roots: Sequence[Path], threads: int, *, token: str = "", names: Sequence[str] = ()
+    host: str, port: int, store: Store, threads: int, *, token: str = "", names: Sequence[str] = ()
 ) -> None:
     """Answer until the process ends. Raises TraceError where others could ask and no token keeps them out."""
     if host not in LOOPBACK and not token:
@@ -547,13 +549,6 @@ def serve(
         )
 
     sys.setswitchinterval(SWITCH_SECONDS)
-
-    def opener(folder: Path | None) -> Any:
-        with loading_modules():  # torch loads with the first model, the port opens at once
-            from evaluation.ml.engine import open_engine, open_untrained
-
-        return open_untrained(threads) if folder is None else open_engine(folder, threads)
-
-    server = Server((host, port), Models(opener, roots), token, names)
+    server = Server((host, port), Models(partial(opened, store, threads)), token, names)
     emit("serving", port=server.server_address[1])
     server.serve_forever(poll_interval=LOOK_SECONDS)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from catalog.models import Domain, Tool
@@ -22,22 +21,20 @@ from evaluation.models import Calibration
 from evaluation.requests.log import policy
 from rules.models import Rule, RuleVersion
 from synthesis.models import Snapshot
-from trace_site.artefacts import store
 from trace_site.database import Generations, generation_key
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.models import AliasMove, Model
 from training.registry.registry import (
     as_held,
-    export_dir,
+    check_files,
+    facts_of,
     held_clauses,
     held_tools,
     holds_newer,
-    is_outdated,
     model_named,
     newer_than,
     newest,
-    tools_of,
 )
 
 log = logging.getLogger(__name__)
@@ -45,6 +42,14 @@ FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
 MOST_MOVES = 20  # of the champion's alias that are looked through for them
 PLAIN_SEARCH = "search"  # asks no model
 MOST_HOLDERS = 64  # different sets of permissions whose withheld names are kept
+
+
+def tools_of(model: Model) -> frozenset[str] | None:
+    """None where its files are damaged and nobody knows; an engine may still answer from memory."""
+    try:
+        return facts_of(model).tools
+    except TraceError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,34 +111,40 @@ class CatalogPart:
             self._domains.add(slug)
         return slug in self._domains
 
-    def without(self, folder: str, digest: str) -> list[str]:
+    def without(self, model: Model) -> list[str]:
         """The model's tools that no answer may name now."""
         if self._masked is None:
             self._masked = masked_names()
         if not self._masked:
             return []
-        if digest not in self._without:
-            self._without[digest] = sorted(self._masked & tools_of(Path(folder), digest))
-        return self._without[digest]
+        if model.store_digest not in self._without:
+            if (tools := tools_of(model)) is None:
+                return sorted(self._masked)
+            self._without[model.store_digest] = sorted(self._masked & tools)
+        return self._without[model.store_digest]
 
-    def newer(self, models: Mapping[str | None, Model | None]) -> "Newer":
-        """The tools that came to the catalog after these models, by their folders; none that is blocked."""
-        key = tuple(model.pk if model else None for model in models.values())
-        if key not in self._newer:
-            found = Newer("", {}, {None: frozenset()}, {None: 0})
-            for folder, model in models.items():
-                if folder is None or model is None:
-                    every = Tool.objects.filter(status=Tool.Status.ACTIVE, blocked_at=None)
-                    found.held.update((tool["name"], tool) for tool in as_held(every.order_by("name")))
-                    continue
-                newer = newer_than(tools_of(Path(folder), model.store_digest)).filter(blocked_at=None)
-                own = held_tools(newer) if holds_newer(model) else []
-                found.held.update((tool["name"], tool) for tool in own)
-                found.of[model.pk] = frozenset(tool["name"] for tool in own)
-                found.lost[model.pk] = newer.count() - len(own)
-            name = content_hash(list(found.held.values())) if found.held else ""
-            self._newer[key] = found._replace(name=name)
-        return self._newer[key]
+    def newer(self, models: Iterable[Model | None]) -> "Newer":
+        """The tools that came to the catalog after these models; none that is blocked."""
+        models = list(models)
+        key = tuple(model.pk if model else None for model in models)
+        if key in self._newer:
+            return self._newer[key]
+        found = Newer("", {}, {None: frozenset()}, {None: 0})
+        known = [tools_of(model) if model else frozenset() for model in models]
+        for model, tools in zip(models, known, strict=True):
+            if model is None:
+                every = Tool.objects.filter(status=Tool.Status.ACTIVE, blocked_at=None)
+                found.held.update((tool["name"], tool) for tool in as_held(every.order_by("name")))
+                continue
+            newer = newer_than(tools).filter(blocked_at=None) if tools is not None else Tool.objects.none()
+            own = held_tools(newer) if holds_newer(model) else []
+            found.held.update((tool["name"], tool) for tool in own)
+            found.of[model.pk] = frozenset(tool["name"] for tool in own)
+            found.lost[model.pk] = newer.count() - len(own)
+        found = found._replace(name=content_hash(list(found.held.values())) if found.held else "")
+        if None not in known:
+            self._newer[key] = found
+        return found
 
     def redaction(self, holds: frozenset[str]) -> Redaction:
         """Of the names of all tools that need what is not held, beside all others; anew for each text."""
@@ -240,7 +251,7 @@ class ServingPart:
     def __init__(self) -> None:
         self._models: dict[str, Model | None] = {}
         self.outdated: Model | None = None  # a champion that cannot be asked any more
-        self._folders: dict[int, tuple[str | TraceError, float]] = {}
+        self._checked: dict[int, tuple[TraceError | None, float]] = {}
         self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
         self._share: float | None = None
@@ -258,27 +269,23 @@ class ServingPart:
 
     def _is_outdated(self, model: Model) -> bool:
         try:
-            return is_outdated(Path(self.folder(model)), model.store_digest)
+            return facts_of(model).is_outdated
         except (TraceError, OSError):  # its files are gone, which whoever asks is told
             return False
 
-    def folder(self, model: Model) -> str:
-        """Where its files lie on this machine, looked at once a second. Raises TraceError as `export_dir`."""
-        found, until = self._folders.get(model.pk, ("", 0.0))
+    def check_files(self, model: Model) -> None:
+        """Looks at most once a second. Raises TraceError as `export_dir`."""
+        found, until = self._checked.get(model.pk, (None, 0.0))
         if time.monotonic() > until:
+            found = None
             try:
-                found = str(export_dir(model))
+                check_files(model)
             except TraceError as error:
                 found = error
                 log.error("model %s cannot be served: %s", model.pk, error)
-            self._folders[model.pk] = found, time.monotonic() + 1
-        if isinstance(found, TraceError):
+            self._checked[model.pk] = found, time.monotonic() + 1
+        if found:
             raise found.with_traceback(None)
-        return found
-
-    def folder_unverified(self, model: Model) -> str:
-        """For an engine, which may hold what lay there."""
-        return str(store().local_dir(model.store_key, model.store_digest))
 
     def earlier_champions(self) -> list[Model]:
         """The champions before this one whose files are still there, the latest first, FALLBACKS at most."""

@@ -10,13 +10,14 @@ none of them stands in no list, and its name in no text, of any answer in any mo
 import secrets
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from evaluation.core.asking import Query, check
+from evaluation.core.asking import Query, Stored, check
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.core.metrics import NO_TRACE, trace_notes
 from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
@@ -31,7 +32,7 @@ from evaluation.retrieval.calibration import (
 )
 from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
 from evaluation.retrieval.lookups import NOTHING_IN_FORCE, KnownTool, Lookups, lookups
-from trace_site.artefacts import store
+from trace_site.artefacts import engine_store
 from trace_site.lib.child import Event, run_child
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError, declared
@@ -63,23 +64,21 @@ class Session:
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
         serves = model == AliasMove.Alias.CHAMPION
         self.is_damaged = False
-        folder = None
         if self.wanted is not None:
             try:
-                folder = self.known.serving.folder(self.wanted)
+                self.known.serving.check_files(self.wanted)
             except TraceError:
                 if not serves or self.wanted.removed_at is not None:
                     raise
-                self.is_damaged, folder = True, self.known.serving.folder_unverified(self.wanted)
-        self.models: dict[str | None, Model | None] = {folder: self.wanted}
+                self.is_damaged = True
+        self.models: dict[Stored | None, Model | None] = {stored(self.wanted): self.wanted}
         if self.wanted and serves:  # while a new champion loads, the one before it answers
             for earlier in self.known.serving.earlier_champions():
-                try:
-                    self.models.setdefault(self.known.serving.folder(earlier), earlier)
-                except TraceError:
-                    continue  # its files are gone or damaged
+                with suppress(TraceError):  # its files are gone or damaged
+                    self.known.serving.check_files(earlier)
+                    self.models.setdefault(stored(earlier), earlier)
         self.engine = engine or running_engine()
-        self.newer = self.known.catalog.newer(self.models)
+        self.newer = self.known.catalog.newer(self.models.values())
         # asked by its number, a model without rules answers as it is measured: to compare with
         is_control = (
             self.wanted is not None and self.wanted.run.retrieval != Run.Retrieval.RULES and not serves
@@ -88,13 +87,9 @@ class Session:
 
     def request(self) -> Answer:
         """What the engine is told besides the questions."""
-        wanted, *fallback = self.models
-        without = [
-            name
-            for at, model in self.models.items()
-            if at and model
-            for name in self.known.catalog.without(at, model.store_digest)
-        ]
+        wanted, *fallback = [one and one._asdict() for one in self.models]
+        models = [model for model in self.models.values() if model]
+        without = [name for model in models for name in self.known.catalog.without(model)]
         asked = {"model": wanted, "fallback": fallback, "held": self.held, "damaged": self.is_damaged}
         return asked | {"without": list(dict.fromkeys(without))}
 
@@ -236,7 +231,8 @@ class Session:
         )
 
     def answering(self, raw: Answer) -> Model | None:
-        return self.models.get(raw.get("model"), self.wanted)
+        named = raw.get("model")
+        return self.models.get(Stored(**named) if named else None, self.wanted)
 
     def first_part(self, query: Query, raw: Answer) -> Answer:
         """The ranked list of mode both, before the trace is written."""
@@ -397,6 +393,10 @@ def _refused(said: Mapping[str, Any]) -> TraceError:
     return TraceError(str(said.get("message") or "the engine failed."), code=code, where="engine")
 
 
+def stored(model: Model | None) -> Stored | None:
+    return Stored(model.store_key, model.store_digest) if model else None
+
+
 def about(model: Model | None) -> Answer:
     if model is None:
         return {"id": None, "cell": "", "base": "", "snapshot": None}
@@ -517,7 +517,7 @@ def retrieve_once(**call: Any) -> dict[str, Any]:
     try:
         run_child(
             ENGINE,
-            ["serve", "--port", "0", "--root", str(store().on_this_machine)],
+            ["serve", "--port", "0", *engine_store()],
             cwd=settings.BASE_DIR,
             log=log,
             on_event=on_event,

@@ -128,9 +128,18 @@ def prepare(tools: int) -> dict[str, Any]:
 
 @contextmanager
 def stub() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine_stub", "--think", str(THINK)], cwd=ROOT, stdout=subprocess.PIPE
-    )
+    from django.conf import settings
+
+    command = [
+        sys.executable,
+        "-m",
+        "tests.engine_stub",
+        "--think",
+        str(THINK),
+        "--store",
+        settings.STORE_URL,
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         port = json.loads(process.stdout.readline())["port"]
@@ -295,10 +304,10 @@ def servers() -> dict[str, int]:
 
 def engine_body(made: dict[str, Any]) -> dict[str, Any]:
     from training.models import Model
-    from training.registry.registry import export_dir
 
-    folder = str(export_dir(Model.objects.get()))
-    return {"model": folder, "fallback": [], "without": [], "mode": "fast", **made["body"]}
+    model = Model.objects.values("store_key", "store_digest").get()
+    named = {name: model[f"store_{name}"] for name in ("key", "digest")}
+    return {"model": named, "fallback": [], "without": [], "mode": "fast", **made["body"]}
 
 
 @contextmanager

@@ -31,8 +31,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from multiprocessing import Pool
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -40,6 +42,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, PrefixConstrainedLogitsProcessor
 
+from evaluation.core.asking import Stored
 from evaluation.core.questions import mcq_question
 from evaluation.core.stats import bootstrap_table
 from evaluation.ml import trie
@@ -47,6 +50,7 @@ from evaluation.ml.drafts import Drafts
 from evaluation.ml.engine import Engine, open_engine
 from evaluation.ml.write import ListWriter
 from tests.bench.measure import in_turn, machine
+from trace_site.lib.store import Store
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
 THREADS = 2
@@ -402,10 +406,11 @@ def listed(engine: Engine, row: Item) -> list[str]:
 
 
 @contextmanager
-def port(tree: Path, export: Path) -> Iterator[int]:
-    command = [sys.executable, "-m", "evaluation.ml", "serve", "--port", "0", "--root", str(export.parent)]
+def port(tree: Path, store: str) -> Iterator[int]:
+    command = [sys.executable, "-m", "evaluation.ml", "serve", "--port", "0", "--threads", str(THREADS)]
+    command += ["--store", store, "--cache", "unused"]
     with subprocess.Popen(
-        [*command, "--threads", str(THREADS)], cwd=tree, stdout=subprocess.PIPE, text=True, env={**os.environ}
+        command, cwd=tree, stdout=subprocess.PIPE, text=True, env={**os.environ}
     ) as process:
         assert process.stdout is not None
         try:
@@ -414,9 +419,9 @@ def port(tree: Path, export: Path) -> Iterator[int]:
             process.kill()
 
 
-def asked_of(line: http.client.HTTPConnection, export: Path, query: str, mode: str) -> Item:
+def asked_of(line: http.client.HTTPConnection, model: Stored, query: str, mode: str) -> Item:
     """Over a connection that is kept, as the web process keeps its own."""
-    body = json.dumps({"model": str(export), "query": query, "mode": mode, "k": WIDTH})
+    body = json.dumps({"model": model._asdict(), "query": query, "mode": mode, "k": WIDTH})
     while True:
         line.request("POST", "/retrieve", body)
         answer = line.getresponse()
@@ -428,7 +433,7 @@ def asked_of(line: http.client.HTTPConnection, export: Path, query: str, mode: s
         time.sleep(0.2)
 
 
-def rate(number: int, export: Path, mode: str, clients: int, seconds: float) -> str:
+def rate(number: int, model: Stored, mode: str, clients: int, seconds: float) -> str:
     """Clients that ask one after the other, each its own requests, no two alike."""
     texts = [item["query"] for item in requests(1000)]
     took: list[float] = []
@@ -440,7 +445,7 @@ def rate(number: int, export: Path, mode: str, clients: int, seconds: float) -> 
         while time.monotonic() < ends:
             text = f"{texts[(which * 31 + turn) % len(texts)]} {which}-{turn}"
             begun = time.monotonic()
-            row = asked_of(line, export, text, mode)
+            row = asked_of(line, model, text, mode)
             with lock:
                 took.append(time.monotonic() - begun)
                 tokens.append(row.get("tokens", 0))
@@ -461,14 +466,14 @@ def rate(number: int, export: Path, mode: str, clients: int, seconds: float) -> 
 
 def ask_port(args: argparse.Namespace) -> None:
     trees = {"here": Path.cwd(), **({"there": args.tree} if args.tree else {})}
-    for mode in ("fast", "trace"):
-        for clients in (1, 8, 16):
+    with TemporaryDirectory() as folder:
+        store = Store(Path(folder).as_uri(), Path("unused"))
+        model = Stored("bench", store.put_dir(args.export, "bench"))
+        for mode, clients in product(("fast", "trace"), (1, 8, 16)):
             for name, tree in trees.items():
-                with port(tree, args.export) as number:
-                    asked_of(
-                        http.client.HTTPConnection("127.0.0.1", number), args.export, "load the model", mode
-                    )
-                    print(name, rate(number, args.export, mode, clients, args.seconds), flush=True)
+                with port(tree, Path(folder).as_uri()) as number:
+                    asked_of(http.client.HTTPConnection("127.0.0.1", number), model, "load the model", mode)
+                    print(name, rate(number, model, mode, clients, args.seconds), flush=True)
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ from rest_framework.test import APIClient
 
 from evaluation.requests.log import requests
 from evaluation.retrieval import engine as engines
+from evaluation.retrieval.retriever import stored
 from tests.engine_stub import ThreadedStub
 from tests.factories import crown, make_model, make_run, make_snapshot, make_tool
 from tests.tokens import token_of
 from trace_site.artefacts import store
-from training.registry.registry import export_dir
+from trace_site.lib.store import Store
 
 API = "/api/v1/retrieve"
 NEEDS = {"Pay/GetPaystub": ["pay.admin", "pay.all"], "Pay/GetPayslip": ["pay.read"], "Leave/Book": []}
@@ -23,7 +24,7 @@ def stub(settings, tmp_path):
     settings.STORE_URL, settings.TRACE_HOME = (tmp_path / "store").as_uri(), tmp_path
     engines._idle.cache_clear()
     requests.__init__()
-    with ThreadedStub() as engine:
+    with ThreadedStub(Store(settings.STORE_URL, tmp_path / "unused")) as engine:
         settings.ENGINE_URL = f"http://127.0.0.1:{engine.port}"
         yield engine
     engines._idle.cache_clear()
@@ -40,6 +41,7 @@ def exported(tmp_path, number=1, **manifest):
     folder.mkdir()
     listed = [{"name": name, "permissions": needs} for name, needs in NEEDS.items()]
     (folder / "trace.json").write_text(json.dumps({"tools": listed, "number": number}))
+    (folder / "model.safetensors").write_text("weights")
     digest = store().put_dir(folder, f"models/{number}")
     run = make_run(snapshot=make_snapshot(manifest=manifest))
     return make_model(store_key=f"models/{number}", store_digest=digest, run=run)
@@ -54,7 +56,8 @@ def champion(stub, tools, tmp_path):
 
 def loaded(stub, model):
     """The stub has this model in memory."""
-    stub.ready[str(export_dir(model))] = 0.0
+    stub.ready[stored(model)] = 0.0
+    stub.tools(stored(model))
 
 
 def program(user, holds=None):

@@ -132,8 +132,8 @@ def served(home, settings, tmp_path):
         "serve",
         "--port",
         "0",
-        "--root",
-        str(tmp_path / "store"),
+        *("--store", settings.STORE_URL),
+        *("--cache", str(tmp_path / "a home of its own")),
     ]
     engine = subprocess.Popen(command, cwd=site.BASE_DIR, stdout=subprocess.PIPE, text=True)
     watch = threading.Timer(120, engine.kill)

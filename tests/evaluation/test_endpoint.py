@@ -14,6 +14,7 @@ from evaluation.core.withholding import WITHHELD
 from evaluation.models import Calibration
 from evaluation.retrieval import api, engine, retriever
 from evaluation.retrieval.lookups import lookups, versions_in
+from evaluation.retrieval.retriever import stored
 from tests.evaluation.endpoint_home import (
     API,
     ask,
@@ -373,7 +374,7 @@ def test_the_folder_of_a_champion_that_lost_its_files_is_no_fallback(reader, cha
     loaded(stub, other)
     type(champion).objects.filter(pk=champion.pk).update(removed_at="2026-01-01T00:00Z")
     assert ask(reader).status_code == 200 and stub.asked[-1]["fallback"] == []
-    assert stub.asked[-1]["model"] == str(export_dir(other))
+    assert stub.asked[-1]["model"] == stored(other)._asdict()
 
 
 def test_a_champion_whose_files_are_damaged_answers_from_memory_and_says_so(reader, champion, stub):
@@ -381,7 +382,7 @@ def test_a_champion_whose_files_are_damaged_answers_from_memory_and_says_so(read
     loaded(stub, champion)
     known.write_text(known.read_text() + " ")
     answer = ask(reader)
-    assert answer.status_code == 200 and stub.asked[-1]["model"] == str(known.parent)
+    assert answer.status_code == 200 and stub.asked[-1]["model"] == stored(champion)._asdict()
     assert stub.asked[-1]["damaged"]  # so it is not loaded again
     assert f"The files of model {champion.pk} are damaged; it answered from memory" in str(
         answer.json()["notes"]

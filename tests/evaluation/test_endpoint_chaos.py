@@ -22,12 +22,13 @@ LOAD = 0.4  # seconds that a model takes to load
 class Process:
     """The stub as a process of its own, started again when it is killed, as the supervisor does."""
 
-    def __init__(self):
-        self.port = first_free_port(0)
+    def __init__(self, store):
+        self.store, self.port = store, first_free_port(0)
         self.start()
 
     def start(self):
-        command = [sys.executable, "-m", "tests.engine_stub", "--port", str(self.port), "--load", str(LOAD)]
+        command = [sys.executable, "-m", "tests.engine_stub", "--store", self.store]
+        command += ["--port", str(self.port), "--load", str(LOAD)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
         json.loads(self.process.stdout.readline())
 
@@ -45,7 +46,7 @@ class Process:
 def engine(settings, tmp_path):
     settings.STORE_URL, settings.TRACE_HOME = (tmp_path / "store").as_uri(), tmp_path
     settings.RETRIEVE_RATE = settings.RETRIEVE_ADDRESS_RATE = 10_000_000
-    process = Process()
+    process = Process(settings.STORE_URL)
     settings.ENGINE_URL = f"http://127.0.0.1:{process.port}"
     yield process
     with suppress(OSError):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from evaluation.core.asking import Stored
 from evaluation.ml.server import Models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
@@ -51,7 +52,6 @@ def test_a_damaged_export_is_refused_with_a_reason(tmp_path, harm, kind):
     names = [path for path in export.rglob("*") if path.is_file() and path.name != "manifest.json"]
     files = {str(path.relative_to(export)): {"sha256": sha256_file(path)} for path in names}
     (export / "manifest.json").write_text(json.dumps({"files": files}))
-    models = Models(lambda folder: open_engine(folder, 1), [tmp_path])
-    slot = models._slot(export.resolve(), "as it is")
+    slot = Models(lambda _: open_engine(export, 1))._slot(Stored("models/1", "0" * 64))
     assert slot.ready.wait(60)
     assert isinstance(slot.error, TraceError) and str(slot.error)

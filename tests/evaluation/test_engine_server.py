@@ -3,14 +3,17 @@ import http.client
 import json
 import pickle
 import socket
+import sys
 import threading
 import time
 import weakref
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
+from evaluation.core.asking import Stored
 from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
@@ -18,6 +21,7 @@ from evaluation.ml.server import MODELS, MOST_HELD, Models, Server, read_json, r
 from trace_site.lib.departure import Departed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
+from trace_site.lib.store import Store
 
 
 class EchoEngine:
@@ -90,15 +94,23 @@ def ask(serve):
     return post
 
 
-def models_below(root, opener=None):
-    return Models(opener or (lambda path: EchoEngine(path.name)), [root])
+def stored(key="m", digest="a"):
+    return Stored(key, digest * 64)
 
 
-def test_answer_names_the_model_and_its_digest(tmp_path, ask):
-    export = folder(tmp_path / "m")
-    status, _, answer = ask(models_below(tmp_path), {"model": str(export), "query": "pay"})
+def named(key="m", digest="a"):
+    """As a request names it."""
+    return stored(key, digest)._asdict()
+
+
+def models_of(opener=None):
+    return Models(opener or (lambda model: EchoEngine(model.key)))
+
+
+def test_answer_names_the_model_and_its_digest(ask):
+    status, _, answer = ask(models_of(), {"model": named(), "query": "pay"})
     assert status == 200 and answer["tools"] == ["m"] and answer["decode"] == "fast"
-    assert answer["model"] == str(export) and answer["digest"] == verify(export)
+    assert answer["model"] == named()
 
 
 class Holding(EchoEngine):
@@ -123,9 +135,9 @@ CLAUSE = {
 }
 
 
-def test_what_is_held_is_told_once_and_answered_with_by_name(tmp_path, ask):
-    export, models = folder(tmp_path / "m"), models_below(tmp_path, lambda path: Holding(path.name))
-    request = {"model": str(export), "query": "pay", "held": "1"}
+def test_what_is_held_is_told_once_and_answered_with_by_name(ask):
+    models = models_of(lambda model: Holding(model.key))
+    request = {"model": named(), "query": "pay", "held": "1"}
     status, _, refused = ask(models, request)
     assert (status, refused["code"]) == (409, "unknown_catalog")
     told = {"held": "1", "tools": [TOOL], "clauses": [CLAUSE]}
@@ -139,38 +151,37 @@ def test_what_is_held_is_told_once_and_answered_with_by_name(tmp_path, ask):
     assert ask(models, {**request, "held": ""})[2]["tools"] == ["m"]
 
 
-def test_without_a_model_what_is_held_answers_by_itself(tmp_path, ask):
-    models = models_below(tmp_path, lambda path: Holding("untrained" if path is None else path.name))
+def test_without_a_model_what_is_held_answers_by_itself(ask):
+    models = models_of(lambda model: Holding("untrained" if model is None else model.key))
     assert ask(models, {"held": "1", "tools": [TOOL], "clauses": []}, "/held")[0] == 200
     status, _, answer = ask(models, {"model": None, "query": "pay", "held": "1"})
-    assert (status, answer["model"], answer["digest"]) == (200, None, "untrained")
+    assert (status, answer["model"]) == (200, None)
     assert answer["tools"] == ["untrained, New/Tool"]
     assert ask(models, {"model": None, "query": "pay"})[0] == 400, "nothing to answer with"
 
 
-def test_what_is_held_is_forgotten_the_oldest_first(tmp_path, ask):
-    export, models = folder(tmp_path / "m"), models_below(tmp_path, lambda path: Holding(path.name))
+def test_what_is_held_is_forgotten_the_oldest_first(ask):
+    models = models_of(lambda model: Holding(model.key))
     for number in range(MOST_HELD + 1):
         ask(models, {"held": f"{number}", "tools": [], "clauses": []}, "/held")
     asked = [
-        ask(models, {"model": str(export), "query": "pay", "held": f"{number}"})[0]
+        ask(models, {"model": named(), "query": "pay", "held": f"{number}"})[0]
         for number in range(MOST_HELD + 1)
     ]
     assert asked == [409, *[200] * MOST_HELD]
 
 
-def test_both_answers_with_fast_and_trace(tmp_path, ask):
-    export = folder(tmp_path / "m")
-    request = {"model": str(export), "query": "pay", "mode": "both"}
-    _, _, answer = ask(models_below(tmp_path), request)
+def test_both_answers_with_fast_and_trace(ask):
+    request = {"model": named(), "query": "pay", "mode": "both"}
+    _, _, answer = ask(models_of(), request)
     assert (answer["fast"]["decode"], answer["trace"]["decode"]) == ("fast", "trace")
 
 
-def test_loading_model_is_503_with_retry_after(tmp_path, ask, monkeypatch):
+def test_loading_model_is_503_with_retry_after(ask, monkeypatch):
     monkeypatch.setattr("evaluation.ml.server.PATIENCE", 0.01)
     gate = threading.Event()
-    models = models_below(tmp_path, lambda path: gate.wait(5) and EchoEngine(path.name))
-    request = {"model": str(folder(tmp_path / "m")), "query": "pay"}
+    models = models_of(lambda model: gate.wait(5) and EchoEngine(model.key))
+    request = {"model": named(), "query": "pay"}
     status, headers, answer = ask(models, request)
     assert (status, headers["Retry-After"], answer["code"]) == (503, "2", "loading")
     gate.set()
@@ -178,67 +189,62 @@ def test_loading_model_is_503_with_retry_after(tmp_path, ask, monkeypatch):
     assert ask(models, request)[0] == 200
 
 
-def test_while_a_model_loads_the_one_before_it_answers(tmp_path, ask):
+def test_while_a_model_loads_the_one_before_it_answers(ask):
     gate = threading.Event()
-    models = models_below(
-        tmp_path, lambda path: (path.name == "old" or gate.wait(5)) and EchoEngine(path.name)
-    )
-    old, new = (str(folder(tmp_path / name, text=f'"{name}"')) for name in ("old", "new"))
-    request = {"model": new, "fallback": [str(tmp_path / "gone"), old], "query": "pay"}
-    models.get(tmp_path / "old")
+    models = models_of(lambda model: (model.key == "old" or gate.wait(5)) and EchoEngine(model.key))
+    request = {"model": named("new"), "fallback": [named("gone"), named("old")], "query": "pay"}
+    models.get(stored("old"))
     status, _, answer = ask(models, request)
-    assert (status, answer["model"], answer["tools"]) == (200, old, ["old"])
-    assert answer["digest"] == verify(tmp_path / "old")
+    assert (status, answer["model"], answer["tools"]) == (200, named("old"), ["old"])
     gate.set()
-    models.slots[new].ready.wait(5)
+    models.slots[stored("new")].ready.wait(5)
     assert ask(models, request)[2]["tools"] == ["new"]
 
 
-def test_a_model_that_cannot_be_loaded_is_answered_for(tmp_path, ask):
-    """By what its folder held before, else by a fallback that is loaded for it."""
-    harmed = []
+def test_a_model_whose_files_are_damaged_is_answered_for(ask):
+    """From memory, else by a fallback that is loaded for it."""
+    harmed, opened = [], []
 
-    def opener(path):
-        if path.name in harmed:
-            raise TraceError("is not the file that the manifest describes.", code="bad_export")
-        return EchoEngine(path.name)
+    def opener(model):
+        opened.append(model.key)
+        if model.key in harmed:
+            raise TraceError("the stored files differ from their digests.", code="store_corrupt")
+        return EchoEngine(model.key)
 
-    models = models_below(tmp_path, opener)
-    old, new = (str(folder(tmp_path / name, text=f'"{name}"')) for name in ("old", "new"))
-    request = {"model": new, "fallback": [old], "query": "pay"}
-    digest = ask(models, request)[2]["digest"]
+    models = models_of(opener)
+    request = {"model": named("new"), "fallback": [named("old")], "query": "pay"}
+    ask(models, request)
     harmed.append("new")
-    (tmp_path / "new" / "manifest.json").write_text("{}")
-    status, _, answer = ask(models, request)
-    assert (status, answer["model"], answer["digest"]) == (200, new, digest)
-    assert ask(models, request | {"damaged": True})[2]["digest"] == digest
-    models = models_below(tmp_path, opener)
-    assert ask(models, request | {"damaged": True})[2]["model"] == old
-    assert ask(models, request)[2]["model"] == old
+    for known in ({}, {"damaged": True}):
+        assert ask(models, request | known)[2]["model"] == named("new")
+    assert opened == ["new"]
+    models = models_of(opener)
+    assert ask(models, request | {"damaged": True})[2]["model"] == named("old")
+    assert opened == ["new", "old"], "what is known to be damaged is not loaded"
+    assert ask(models, request)[2]["model"] == named("old")
     harmed.append("old")
-    assert ask(models_below(tmp_path, opener), request)[2]["code"] == "bad_export"
+    assert ask(models_of(opener), request)[2]["code"] == "store_corrupt"
 
 
-def test_a_batch_is_answered_in_order_and_a_mistake_is_its_own(tmp_path, ask):
-    export = folder(tmp_path / "m")
+def test_a_batch_is_answered_in_order_and_a_mistake_is_its_own(ask):
     asked = [{"query": "pay"}, {"query": " "}, {"query": "tax", "mode": "both"}]
-    body = {"model": str(export), "requests": asked}
-    status, _, answer = ask(models_below(tmp_path), body, path="/batch")
+    body = {"model": named(), "requests": asked}
+    status, _, answer = ask(models_of(), body, path="/batch")
     first, wrong, both = answer["answers"]
-    assert (status, answer["digest"], first["query"]) == (200, verify(export), "pay")
+    assert (status, answer["model"], first["query"]) == (200, named(), "pay")
     assert "/query" in wrong["error"]["message"] and both["trace"]["query"] == "tax"
-    models = models_below(tmp_path, lambda path: Faulty(path.name))
+    models = models_of(lambda model: Faulty(model.key))
     _, _, answer = ask(models, {**body, "requests": [*asked, {"query": "fault"}]}, path="/batch")
     assert [one.get("query") for one in answer["answers"]] == ["pay", None, None, None]
     assert answer["answers"][3]["error"]["code"] == "engine_failed"
     for bad in ([], [1], "x", [{"query": "a"}] * 101):
-        status, _, answer = ask(models_below(tmp_path), {**body, "requests": bad}, path="/batch")
+        status, _, answer = ask(models_of(), {**body, "requests": bad}, path="/batch")
         assert status == 400 and "/requests" in answer["message"]
 
 
-def test_a_stream_tells_the_trace_as_it_grows_and_ends_with_the_answer(tmp_path, serve):
-    body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay", "mode": "trace", "stream": True})
-    connection = http.client.HTTPConnection("127.0.0.1", serve(models_below(tmp_path)), timeout=5)
+def test_a_stream_tells_the_trace_as_it_grows_and_ends_with_the_answer(serve):
+    body = json.dumps({"model": named(), "query": "pay", "mode": "trace", "stream": True})
+    connection = http.client.HTTPConnection("127.0.0.1", serve(models_of()), timeout=5)
     connection.request("POST", "/retrieve", body)
     events = [json.loads(line) for line in connection.getresponse().read().splitlines()]
     assert [event["event"] for event in events] == ["text", "text", "done"]
@@ -264,17 +270,17 @@ class Talker:
         return partial(self.answer, *asked)
 
 
-def asking(port, export, path="/retrieve", **more):
+def asking(port, path="/retrieve", **more):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    body = {"model": str(export), "query": "pay", "mode": "trace", **more}
+    body = {"model": named(), "query": "pay", "mode": "trace", **more}
     connection.request("POST", path, json.dumps(body))
     return connection
 
 
-def test_who_leaves_a_stream_ends_the_writing(tmp_path, serve):
+def test_who_leaves_a_stream_ends_the_writing(serve):
     talker = Talker()
-    port = serve(models_below(tmp_path, lambda path: talker))
-    connection = asking(port, folder(tmp_path / "m"), stream=True)
+    port = serve(models_of(lambda model: talker))
+    connection = asking(port, stream=True)
     answer = connection.getresponse()
     assert "and" in answer.readline().decode()
     answer.close()
@@ -283,32 +289,32 @@ def test_who_leaves_a_stream_ends_the_writing(tmp_path, serve):
 
 
 @pytest.mark.parametrize("path", ["/retrieve", "/batch"])
-def test_who_leaves_before_an_answer_ends_the_work_for_it(tmp_path, serve, path, capfd):
+def test_who_leaves_before_an_answer_ends_the_work_for_it(serve, path, capfd):
     talker = Talker()
-    port = serve(models_below(tmp_path, lambda path: talker))
-    connection = asking(port, folder(tmp_path / "m"), path, requests=[{"query": "pay"}])
+    port = serve(models_of(lambda model: talker))
+    connection = asking(port, path, requests=[{"query": "pay"}])
     assert talker.begun.wait(10) and not talker.ended.wait(0.1)
     connection.close()
     assert talker.ended.wait(10)
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_stream_that_cannot_be_begun_ends_the_writing(tmp_path, serve, monkeypatch):
+def test_a_stream_that_cannot_be_begun_ends_the_writing(serve, monkeypatch):
     talker = Talker()
 
     def fails(self, *_):
         raise BrokenPipeError
 
     monkeypatch.setattr(engine_server.Handler, "send_response", fails)
-    port = serve(models_below(tmp_path, lambda path: talker))
-    connection = asking(port, folder(tmp_path / "m"), stream=True)
+    port = serve(models_of(lambda model: talker))
+    connection = asking(port, stream=True)
     assert talker.ended.wait(10)
     connection.close()
 
 
-def test_a_connection_is_kept_for_the_next_request(tmp_path, serve):
-    connection = http.client.HTTPConnection("127.0.0.1", serve(models_below(tmp_path)), timeout=5)
-    body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay"})
+def test_a_connection_is_kept_for_the_next_request(serve):
+    connection = http.client.HTTPConnection("127.0.0.1", serve(models_of()), timeout=5)
+    body = json.dumps({"model": named(), "query": "pay"})
     sockets = set()
     for _ in range(3):
         connection.request("POST", "/retrieve", body)
@@ -317,44 +323,41 @@ def test_a_connection_is_kept_for_the_next_request(tmp_path, serve):
     assert len(sockets) == 1 and None not in sockets
 
 
-def test_only_the_last_used_models_stay_loaded(tmp_path):
+def test_only_the_last_used_models_stay_loaded():
     opened = []
-    models = models_below(tmp_path, lambda path: opened.append(path.name) or EchoEngine(path.name))
-    folders = [folder(tmp_path / f"m{n}") for n in range(MODELS + 1)]
-    for export in folders[:MODELS]:
-        models.get(export)
-    models.get(folders[0])
-    models.get(folders[MODELS])
-    models.get(folders[0])
+    models = models_of(lambda model: opened.append(model.key) or EchoEngine(model.key))
+    keys = [stored(f"m{n}") for n in range(MODELS + 1)]
+    for one in (*keys[:MODELS], keys[0], keys[MODELS], keys[0]):
+        models.get(one)
     assert opened == ["m0", "m1", "m2", "m3"]
-    models.get(folders[1])
+    models.get(keys[1])
     assert opened[-1] == "m1" and len(models.health()["models"]) == MODELS
 
 
-def test_model_written_anew_is_loaded_anew(tmp_path):
-    models = models_below(tmp_path)
-    _, first = models.get(folder(tmp_path / "m"))
-    _, second = models.get(folder(tmp_path / "m", text='{"new": 1}'))
-    assert first.identity != second.identity
+def test_model_written_anew_is_loaded_anew():
+    opened = []
+    models = models_of(lambda model: opened.append(model) or EchoEngine(model.key))
+    for digest in "aba":
+        models.get(stored(digest=digest))
+    assert opened == [stored(), stored(digest="b")]
 
 
-def test_failed_load_is_told_at_once_and_tried_again_after_a_while(tmp_path, monkeypatch):
-    export, failures = folder(tmp_path / "m"), [TraceError("is broken.", code="bad_export")]
-    tries = []
+def test_failed_load_is_told_at_once_and_tried_again_after_a_while(monkeypatch):
+    failures, tries = [TraceError("is broken.", code="bad_export")], []
 
-    def opener(path):
-        tries.append(path)
+    def opener(model):
+        tries.append(model)
         if failures:
             raise failures.pop()
-        return EchoEngine(path.name)
+        return EchoEngine(model.key)
 
-    models = models_below(tmp_path, opener)
+    models = models_of(opener)
     for _ in range(3):
         with pytest.raises(TraceError, match="is broken"):
-            models.get(export)
+            models.get(stored())
     assert len(tries) == 1 and models.health()["models"][0]["state"] == "failed"
     monkeypatch.setattr(engine_server, "FAILED_SECONDS", -1)
-    assert models.get(export)[1].engine.name == "m"
+    assert models.get(stored())[1].engine.name == "m"
 
 
 @pytest.mark.parametrize(
@@ -370,23 +373,21 @@ def test_failed_load_is_told_at_once_and_tried_again_after_a_while(tmp_path, mon
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_loading_raises_is_an_answer(tmp_path, ask, raised):
-    def opener(path):
+def test_whatever_loading_raises_is_an_answer(ask, raised):
+    def opener(model):
         raise raised
 
-    status, _, answer = ask(
-        models_below(tmp_path, opener), {"model": str(folder(tmp_path / "m")), "query": "pay"}
-    )
+    status, _, answer = ask(models_of(opener), {"model": named(), "query": "pay"})
     assert (status, answer["code"]) == (400, "bad_export") and type(raised).__name__ in answer["message"]
 
 
-def test_a_failed_load_keeps_neither_what_it_had_read_nor_who_asked(tmp_path):
+def test_a_failed_load_keeps_neither_what_it_had_read_nor_who_asked():
     class Weights:
         pass
 
     kept = []
 
-    def opener(path):
+    def opener(model):
         weights = Weights()
         kept.append(weakref.ref(weights))
         try:
@@ -394,30 +395,106 @@ def test_a_failed_load_keeps_neither_what_it_had_read_nor_who_asked(tmp_path):
         except ValueError as error:
             raise TraceError("is broken.", code="bad_export") from error
 
-    export, models, depths = folder(tmp_path / "m"), models_below(tmp_path, opener), []
+    models, depths = models_of(opener), []
     for _ in range(3):
         with pytest.raises(TraceError) as caught:
-            models.get(export)
+            models.get(stored())
         depths.append(len(caught.traceback))
         del caught
     gc.collect()
     assert kept[0]() is None and len(set(depths)) == 1
 
 
-def test_a_model_outside_the_roots_is_refused_before_anything_of_it_is_read(tmp_path, monkeypatch):
-    (tmp_path / "root").mkdir()
-    outside = folder(tmp_path / "m")
-    (tmp_path / "root" / "link").symlink_to(outside)
-    monkeypatch.setattr(engine_server, "digest", lambda path: pytest.fail("it was read"))
-    models = models_below(tmp_path / "root")
-    for asked in (outside, tmp_path / "root" / "link", tmp_path / "root" / ".." / "m"):
-        with pytest.raises(TraceError, match="outside"):
-            models.get(asked)
+OUTSIDE = [
+    "/etc",
+    "../m",
+    "m/../../x",
+    "m/..",
+    "m//x",
+    ".hidden",
+    "m/.x",
+    "m\\..\\x",
+    "m\n",
+    "",
+    "C:/m",
+    "s3://a/m",
+]
 
 
-def test_only_who_knows_the_token_is_answered(tmp_path, ask):
-    models = models_below(tmp_path)
-    request = {"model": str(folder(tmp_path / "m")), "query": "pay"}
+@pytest.mark.parametrize(
+    "name", [*({"key": key} for key in OUTSIDE), {"digest": "../" + "a" * 61}, {"digest": ""}]
+)
+def test_what_names_nothing_in_the_store_is_refused_before_anything_is_read(ask, name):
+    models = models_of(lambda model: pytest.fail("it was read"))
+    for where in ({"model": named() | name}, {"model": named(), "fallback": [named() | name]}):
+        status, _, answer = ask(models, {**where, "query": "pay"})
+        assert (status, answer["code"]) == (400, "bad_request") and not models.slots
+    assert ask(models, {"model": "/tmp/m", "query": "pay"})[0] == 400
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """kept(name) -> the model, in a store of its own."""
+    store = Store((tmp_path / "store").as_uri(), tmp_path / "cache")
+
+    def put(name="m", export=None):
+        return Stored(name, store.put_dir(export or folder(tmp_path / name), name))
+
+    put.store = store
+    return put
+
+
+@pytest.fixture
+def engine_of(monkeypatch):
+    """engine_of(store) -> the models of an engine over this store, which answers with the hash of their manifest."""
+    opened = SimpleNamespace(open_engine=lambda folder, _: EchoEngine(verify(folder)), open_untrained=None)
+    monkeypatch.setitem(sys.modules, "evaluation.ml.engine", opened)
+    return lambda store: Models(partial(engine_server.opened, store, 1))
+
+
+def test_only_what_lies_in_the_store_with_its_digest_is_loaded(kept, engine_of, ask, tmp_path):
+    model, models = kept(), engine_of(kept.store)
+    other = folder(tmp_path / "elsewhere", text="[]")
+    request = {"model": model._asdict(), "query": "pay"}
+    assert ask(models, request)[2]["tools"] == [verify(tmp_path / "m")]
+    for wrong, code in (({"digest": "0" * 64}, "store_corrupt"), ({"key": other.name}, "store_missing")):
+        assert ask(models, request | {"model": request["model"] | wrong})[2]["code"] == code
+    (tmp_path / "store" / "m" / "config.json").write_text('{"evil": 1}')
+    assert ask(models, request)[0] == 200, "from memory"
+    assert ask(engine_of(kept.store), request)[2]["code"] == "store_corrupt"
+
+
+def test_an_engine_fetches_what_it_is_asked_for_into_a_cache_of_its_own(
+    engine_of, ask, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine_server, "PATIENCE", 0.01)
+    put, gate = Store("memory://bucket/models", tmp_path / "site"), threading.Event()
+    model = Stored("m", put.put_dir(folder(tmp_path / "m"), "m"))
+    store = Store("memory://bucket/models", tmp_path / "engine")
+    download = store._download
+    store._download = lambda *args: gate.wait(5) and download(*args)
+    models, request = engine_of(store), {"model": model._asdict(), "query": "pay"}
+    status, _, answer = ask(models, request)
+    assert (status, answer["code"]) == (503, "loading"), "nobody waits for the store"
+    gate.set()
+    models.slots[model].ready.wait(5)
+    assert ask(models, request)[2]["tools"] == [verify(tmp_path / "m")]
+    assert not (tmp_path / "site").exists() and list((tmp_path / "engine").rglob("trace.json"))
+
+
+def test_a_store_that_does_not_answer_is_503_with_retry_after(kept, engine_of, ask, monkeypatch):
+    def away(*_):
+        raise ConnectionError("no route")
+
+    model, models = kept(), engine_of(kept.store)
+    monkeypatch.setattr(kept.store, "get_dir", away)
+    status, headers, answer = ask(models, {"model": model._asdict(), "query": "pay"})
+    assert (status, answer["code"]) == (503, "unavailable") and headers["Retry-After"]
+
+
+def test_only_who_knows_the_token_is_answered(ask):
+    models = models_of()
+    request = {"model": named(), "query": "pay"}
     for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer \u00e9"}):
         status, _, answer = ask(models, request, token="right", headers=given)
         assert (status, answer["code"]) == (401, "not_authenticated")
@@ -428,17 +505,17 @@ def test_only_who_knows_the_token_is_answered(tmp_path, ask):
     assert ask(models, b"", **health, headers=known)[2]["models"][0]["state"] == "ready"
 
 
-def test_a_name_of_another_site_is_refused(tmp_path, ask):
-    request = {"model": str(folder(tmp_path / "m")), "query": "pay"}
+def test_a_name_of_another_site_is_refused(ask):
+    request = {"model": named(), "query": "pay"}
     for name in ("evil.example.com", "evil.example.com:80", "127.0.0.1.evil.example.com", "[", ""):
-        status, _, answer = ask(models_below(tmp_path), request, headers={"Host": name})
+        status, _, answer = ask(models_of(), request, headers={"Host": name})
         assert (status, answer["code"]) == (403, "forbidden_host"), name
     for name in ("localhost:8100", "[::1]:8100", "127.0.0.1"):
-        assert ask(models_below(tmp_path), request, headers={"Host": name})[0] == 200, name
+        assert ask(models_of(), request, headers={"Host": name})[0] == 200, name
 
 
-def test_names_it_was_given_are_its_own(tmp_path, serve):
-    port = serve(models_below(tmp_path), names=["engine"])
+def test_names_it_was_given_are_its_own(serve):
+    port = serve(models_of(), names=["engine"])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     connection.request("GET", "/health", headers={"Host": "engine:8100"})
     assert connection.getresponse().status == 200
@@ -446,24 +523,25 @@ def test_names_it_was_given_are_its_own(tmp_path, serve):
 
 def test_it_listens_to_other_machines_only_with_a_token(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("ENGINE_TOKEN", raising=False)
-    assert main(["serve", "--host", "0.0.0.0", "--port", "0", "--root", str(tmp_path)]) == 2
+    told = ["--store", tmp_path.as_uri(), "--cache", str(tmp_path / "cache")]
+    assert main(["serve", "--host", "0.0.0.0", "--port", "0", *told]) == 2
     assert "ENGINE_TOKEN" in capsys.readouterr().err
 
 
-def test_without_a_folder_it_may_read_it_does_not_start(capsys):
+def test_without_a_store_it_may_read_it_does_not_start(capsys):
     with pytest.raises(SystemExit):
         main(["serve", "--port", "0"])
-    assert "--root" in capsys.readouterr().err
+    assert "--store" in capsys.readouterr().err
 
 
 def whole(connection):
     return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
-def test_who_sends_too_slowly_or_comes_too_many_is_hung_up_on(tmp_path, serve, monkeypatch):
+def test_who_sends_too_slowly_or_comes_too_many_is_hung_up_on(serve, monkeypatch):
     monkeypatch.setattr(engine_server, "READ_SECONDS", 0.2)
     monkeypatch.setattr(engine_server, "MOST_CONNECTIONS", 3)
-    port = serve(models_below(tmp_path))
+    port = serve(models_of())
     begun = b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n{"
     half = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
     half[0].sendall(b"POST /retr")
@@ -473,9 +551,9 @@ def test_who_sends_too_slowly_or_comes_too_many_is_hung_up_on(tmp_path, serve, m
     assert b"400" in heard[0] and b" 408 " in heard[1] and heard[2:] == [b"", b""]
 
 
-def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(tmp_path, serve, monkeypatch):
+def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(serve, monkeypatch):
     monkeypatch.setattr(engine_server, "IDLE_SECONDS", 0.3)
-    with socket.create_connection(("127.0.0.1", serve(models_below(tmp_path))), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", serve(models_of())), timeout=5) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 200 " in connection.recv(4096)
         begun = time.monotonic()
@@ -490,13 +568,13 @@ def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(tmp_path, serve, m
     ("body", "where"),
     [
         ({"query": "pay"}, "/model"),
-        ({"model": "m", "query": " "}, "/query"),
-        ({"model": "m", "query": "x" * 4001}, "/query"),
-        ({"model": "m", "query": "x", "mode": "slow"}, "/mode"),
-        ({"model": "m", "query": "x", "k": 0}, "/k"),
-        ({"model": "m", "query": "x", "k": True}, "/k"),
-        ({"model": "m", "query": "x", "permissions": "all"}, "/permissions"),
-        ({"model": "m", "query": "x", "without": [1]}, "/without"),
+        ({"model": named(), "query": " "}, "/query"),
+        ({"model": named(), "query": "x" * 4001}, "/query"),
+        ({"model": named(), "query": "x", "mode": "slow"}, "/mode"),
+        ({"model": named(), "query": "x", "k": 0}, "/k"),
+        ({"model": named(), "query": "x", "k": True}, "/k"),
+        ({"model": named(), "query": "x", "permissions": "all"}, "/permissions"),
+        ({"model": named(), "query": "x", "without": [1]}, "/without"),
     ],
 )
 def test_every_wrong_field_is_named(body, where):
@@ -513,9 +591,9 @@ def test_body_that_is_no_json_object_is_refused(body):
     assert caught.value.code == "bad_request"
 
 
-def test_wrong_address_and_large_body_are_json_errors(tmp_path, ask, monkeypatch):
+def test_wrong_address_and_large_body_are_json_errors(ask, monkeypatch):
     monkeypatch.setattr("evaluation.ml.server.LONGEST_BODY", 60_000)
-    models = models_below(tmp_path)
+    models = models_of()
     assert ask(models, {}, path="/nowhere")[0] == 404
     assert ask(models, b"x" * 70_000)[0] == 413
     assert ask(models, b"", path="/health", method="GET")[2] == {"status": "ok", "models": []}
@@ -526,8 +604,8 @@ def test_wrong_address_and_large_body_are_json_errors(tmp_path, ask, monkeypatch
     [("", 411), ("Content-Length: x\r\n", 411), (f"Content-Length: {'9' * 5000}\r\n", 413)],
     ids=["missing", "no number", "very many digits"],
 )
-def test_a_length_that_is_missing_or_absurd_is_an_answer(tmp_path, serve, length, status):
-    with socket.create_connection(("127.0.0.1", serve(models_below(tmp_path))), timeout=5) as connection:
+def test_a_length_that_is_missing_or_absurd_is_an_answer(serve, length, status):
+    with socket.create_connection(("127.0.0.1", serve(models_of())), timeout=5) as connection:
         connection.sendall(f"POST /retrieve HTTP/1.1\r\nHost: localhost\r\n{length}\r\n".encode())
         assert f" {status} ".encode() in whole(connection)
 
@@ -537,9 +615,9 @@ class NoThread(threading.Thread):
         raise RuntimeError("can't start new thread")
 
 
-def test_where_no_thread_can_be_started_the_place_is_given_back(tmp_path, monkeypatch):
+def test_where_no_thread_can_be_started_the_place_is_given_back(monkeypatch):
     monkeypatch.setattr(threading, "Thread", NoThread)
-    with Server(("127.0.0.1", 0), models_below(tmp_path), "") as server:
+    with Server(("127.0.0.1", 0), models_of(), "") as server:
         with socket.create_connection(server.server_address, timeout=5):
             request, address = server.get_request()
             with request, pytest.raises(RuntimeError):
@@ -547,18 +625,18 @@ def test_where_no_thread_can_be_started_the_place_is_given_back(tmp_path, monkey
         assert all(server.places.acquire(blocking=False) for _ in range(engine_server.MOST_CONNECTIONS))
 
 
-def test_where_no_thread_can_be_started_no_model_is_loading_for_ever(tmp_path):
-    export, models = folder(tmp_path / "m"), models_below(tmp_path)
+def test_where_no_thread_can_be_started_no_model_is_loading_for_ever():
+    models = models_of()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading, "Thread", NoThread)
         with pytest.raises(RuntimeError):
-            models.get(export)
-    assert models.get(export)[1].engine.name == "m"
+            models.get(stored())
+    assert models.get(stored())[1].engine.name == "m"
 
 
-def test_missing_export_is_404(tmp_path, ask):
-    status, _, answer = ask(models_below(tmp_path), {"model": str(tmp_path / "none"), "query": "pay"})
-    assert status == 404 and answer["code"] == "no_export" and "manifest.json" in answer["message"]
+def test_a_model_that_is_not_in_the_store_is_an_answer(kept, engine_of, ask):
+    status, _, answer = ask(engine_of(kept.store), {"model": named(), "query": "pay"})
+    assert (status, answer["code"]) == (404, "store_missing")
 
 
 def test_changed_file_is_refused_by_its_digest(tmp_path):
@@ -626,29 +704,18 @@ def test_a_file_that_the_manifest_does_not_list_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": []}', '{"files": {"config.json": 1}}'])
-def test_a_damaged_manifest_is_an_answer(tmp_path, ask, text):
+def test_a_damaged_manifest_is_an_answer(tmp_path, kept, engine_of, ask, text):
     export = folder(tmp_path / "m")
     (export / "manifest.json").write_text(text)
-    models = models_below(tmp_path, lambda path: verify(path))
-    status, _, answer = ask(models, {"model": str(export), "query": "pay"})
+    status, _, answer = ask(engine_of(kept.store), {"model": kept(export=export)._asdict(), "query": "pay"})
     assert status in (400, 404) and answer["code"] in {"bad_json", "bad_export"}
 
 
-def test_a_manifest_that_cannot_be_read_is_an_answer(tmp_path, ask, monkeypatch):
-    def unreadable(path):
-        raise PermissionError(13, "Permission denied")
-
-    export = folder(tmp_path / "m")
-    monkeypatch.setattr(engine_server, "digest", unreadable)
-    status, _, answer = ask(models_below(tmp_path), {"model": str(export), "query": "pay"})
-    assert (status, answer["code"]) == (500, "engine_failed")
-
-
-def test_model_that_fails_on_a_query_is_a_json_error(ask, tmp_path):
+def test_model_that_fails_on_a_query_is_a_json_error(ask):
     class Failing:
         def answer(self, item, decode, k, on_event=None, departure=None):
             raise IndexError("list index out of range")
 
-    models = models_below(tmp_path, lambda path: Failing())
-    status, _, answer = ask(models, {"model": str(folder(tmp_path / "m")), "query": "pay"})
+    models = models_of(lambda model: Failing())
+    status, _, answer = ask(models, {"model": named(), "query": "pay"})
     assert (status, answer["code"]) == (500, "engine_failed")

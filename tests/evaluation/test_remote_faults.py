@@ -242,15 +242,14 @@ def test_while_nobody_serves_the_model_the_engine_says_503_and_when_to_come_back
     from evaluation.ml.server import Models, Server
 
     server, opened = start()
-    house = Server(("127.0.0.1", 0), Models(lambda path: opened(), [folder.parent]), "")
+    house = Server(("127.0.0.1", 0), Models(lambda model: opened()), "")
     threading.Thread(target=lambda: house.serve_forever(poll_interval=0.01), daemon=True).start()
     try:
 
         def post(**more):
             connection = http.client.HTTPConnection(*house.server_address, timeout=60)
-            connection.request(
-                "POST", "/retrieve", json.dumps({"model": str(folder), "query": "pay", **more})
-            )
+            model = {"key": "models/1", "digest": "0" * 64}
+            connection.request("POST", "/retrieve", json.dumps({"model": model, "query": "pay", **more}))
             reply = connection.getresponse()
             answer = json.loads(reply.read().splitlines()[-1])
             connection.close()

@@ -21,7 +21,7 @@ from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.models import Run
-from training.registry import registry
+from training.registry.registry import Facts
 
 pytestmark = [pytest.mark.django_db]
 TRACE = "The period is May 2024. PAYSLIP_PERIOD sends it to Pay/GetPayslip."
@@ -77,7 +77,7 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
     answers.append((200, fast("Pay/GetPaystub", "Pay/GetPayslip", "Gone/Tool")))
     found = retriever.retrieve(query="my payslip", k=2)
     assert asked[0] == {
-        "model": f"/models/{champion.pk}",
+        "model": {"key": champion.store_key, "digest": champion.store_digest},
         "query": "my payslip",
         "mode": "fast",
         "k": 2,
@@ -285,11 +285,8 @@ def test_without_a_champion_a_plain_search_answers_and_says_so(api, engine, tool
     assert (asked[0]["model"], asked[0]["fallback"]) == (None, [])
 
 
-def test_a_champion_of_the_pocket_model_that_wrote_is_not_asked(
-    engine, champion, tools, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
-    (tmp_path / "trace.json").write_text(json.dumps({"base": "pocket", "tools": []}))
+def test_a_champion_of_the_pocket_model_that_wrote_is_not_asked(engine, champion, tools, monkeypatch):
+    monkeypatch.setattr("evaluation.retrieval.lookups.facts_of", lambda _: Facts(is_outdated=True))
     answers, asked = engine
     answers.append((200, fast("Leave/Book") | {"model": None}))
     answer = retriever.retrieve(query="book a day off")
@@ -320,18 +317,16 @@ def test_api_refuses_a_wrong_method_in_words_every_renderer_writes(api):
         assert "{method}" not in answer.content.decode()
 
 
-def exported(tmp_path, monkeypatch, *names):
+def exported(monkeypatch, *names):
     """An export that knows these tools."""
-    (tmp_path / "trace.json").write_text(json.dumps({"tools": [{"name": name} for name in names]}))
-    monkeypatch.setattr("evaluation.retrieval.lookups.export_dir", lambda model: tmp_path)
-    monkeypatch.setattr("evaluation.retrieval.lookups.tools_of", registry.tools_of)
+    monkeypatch.setattr("evaluation.retrieval.lookups.facts_of", lambda _: Facts(frozenset(names)))
 
 
 def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
     engine, champion, calibrated, tools, tmp_path, monkeypatch
 ):
     answers, asked = engine
-    exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Leave/Book")
+    exported(monkeypatch, "Pay/GetPayslip", "Leave/Book")
     unknown = (409, {"message": "what is to be held is not known here.", "code": "unknown_catalog"})
     found = (200, fast("Pay/GetPaystub", "Leave/Book"))
     answers.extend([unknown, (200, {"held": "", "tools": 1, "clauses": 0}), found, found])
@@ -367,7 +362,7 @@ def test_a_base_without_an_encoder_says_in_every_answer_which_tools_it_is_too_ol
     engine, champion, tools, tmp_path, monkeypatch
 ):
     answers, asked = engine
-    exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Leave/Book")
+    exported(monkeypatch, "Pay/GetPayslip", "Leave/Book")
     Run.objects.filter(pk=champion.run_id).update(base="some/language-model")
     answers.append((200, fast("Leave/Book")))
     answer = retriever.retrieve(query="q")
@@ -401,7 +396,7 @@ def test_the_engine_is_told_which_of_the_models_tools_to_leave_out_today(
     engine, champion, tools, tmp_path, monkeypatch, mode
 ):
     answers, asked = engine
-    exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Old/Tool", "Leave/Book")
+    exported(monkeypatch, "Pay/GetPayslip", "Old/Tool", "Leave/Book")
     make_tool("Old/Tool", status="retired")
     make_tool("Never/Known", status="retired")
     body = {"fast": fast("Leave/Book"), "trace": fast("Leave/Book")} if mode == "both" else fast("Leave/Book")

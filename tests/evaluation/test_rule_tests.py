@@ -248,7 +248,7 @@ def engine(settings, monkeypatch):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             seen.append(body)
-            names = ranked.get((body["model"], body["query"]), ranked.get(body["query"], []))
+            names = ranked.get((body["model"]["digest"], body["query"]), ranked.get(body["query"], []))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps({"tools": names, "scores": [0.0] * len(names)}).encode())
@@ -280,7 +280,7 @@ def test_editor_asks_every_model_with_an_alias(tools, model, client_as, engine):
     AliasMove.objects.create(alias="previous", model=model)
     ranked["my payslip"] = ["Pay/GetPayslip", "OldPay/GetSlip"]
     ranked["of 2019"] = ["Pay/GetPayslip", "OldPay/GetSlip"]
-    ranked[f"/models/{other.pk}", "of 2019"] = ["OldPay/GetSlip"]
+    ranked[other.store_digest, "of 2019"] = ["OldPay/GetSlip"]
     answer = client_as("expert").post(LIVE, FORM)
     found = [(row["names"], row["passed"]) for row in answer.context["results"]]
     assert found == [("champion and previous", 1), ("challenger", 2)] and len(seen) == 4

@@ -215,8 +215,7 @@ def test_tools_that_only_the_champion_knows_are_named_before_the_promotion(two, 
 
     make_tool("Pay/GetPayslip")
     known = {champion.store_digest: frozenset({"Pay/GetPayslip"}), model.store_digest: frozenset()}
-    monkeypatch.setattr(registry, "export_dir", lambda one: one)
-    monkeypatch.setattr(registry, "tools_of", lambda folder, digest: known[digest])
+    monkeypatch.setattr(registry, "facts_of", lambda one: registry.Facts(known[one.store_digest]))
     assert views.newer_tools(model).count() == 1
     shown = client_as("admin").get(f"/training/models/{model.pk}/promote/").content.decode()
     assert (

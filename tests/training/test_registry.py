@@ -1,7 +1,6 @@
 """Aliases are an append-only history; a model is found by id or by alias and verified before use."""
 
 import threading
-from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -216,11 +215,9 @@ def test_a_model_is_measured_by_the_clauses_in_force_and_a_language_model_keeps_
     model = make_model(run=make_run(base=base))
     taught = frozenset({"<<OLD#1>>", "<<RULE#1>>"})  # OLD was withdrawn
     force = [{"token": f"<<{code}#1>>", "waits": code == "LATER"} for code in ("RULE", "NEW", "LATER")]
-    monkeypatch.setattr(registry, "export_dir", lambda one: Path())
-    monkeypatch.setattr(registry, "tools_of", lambda *_: frozenset())
     monkeypatch.setattr(registry, "held_clauses", lambda: force)
-    monkeypatch.setattr(registry, "clauses_of", lambda *_: taught)
+    monkeypatch.setattr(registry, "facts_of", lambda _: registry.Facts(clauses=taught))
     served = registry.Served.now(model)
     assert (served.clauses, served.moved) == (tuple(force), moved)
-    monkeypatch.setattr(registry, "clauses_of", lambda *_: frozenset())
+    monkeypatch.setattr(registry, "facts_of", lambda _: registry.Facts())
     assert registry.Served.now(model).clauses == (), "a control, or an export that does not tell"

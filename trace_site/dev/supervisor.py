@@ -24,7 +24,7 @@ from typing import TextIO
 
 import httpx2 as httpx
 
-from trace_site.artefacts import store
+from trace_site.artefacts import engine_store
 from trace_site.dev import copies, services
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
@@ -76,8 +76,7 @@ def children(
         parts.append(Child("endpoint", endpoint))
     if engine_port is not None:
         engine = [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]
-        engine += ["--root", str(store().on_this_machine)]
-        parts.append(Child("engine", engine, secrets={"ENGINE_TOKEN": engine_token}))
+        parts.append(Child("engine", [*engine, *engine_store()], secrets={"ENGINE_TOKEN": engine_token}))
     return parts
 
 

@@ -25,7 +25,7 @@ CODES = {
     # who asks is not known
     401: "authentication_failed not_authenticated",
     # who asks is known, and may not
-    403: "forbidden_model not_allowed",
+    403: "not_allowed",
     # there is no such thing
     404: "no_export not_found",
     # the method or the wanted form of the answer

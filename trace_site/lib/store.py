@@ -4,9 +4,14 @@ A folder goes in with its digests listed in `store.json`, written last, so its e
 complete. `file://` (a local path) is the default; `s3://bucket/prefix` works the same through fsspec.
 """
 
+import fcntl
+import hashlib
 import json
+import re
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,9 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
 
 INDEX = "store.json"
+# what names a folder to another program: no part begins with a dot, so none leads out of the store
+KEY = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)*")
+DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Store:
@@ -26,11 +34,6 @@ class Store:
         self.filesystem, self.root = fsspec.core.url_to_fs(url, **(options or {}))
         self.cache = cache
         self.is_local = isinstance(self.filesystem, LocalFileSystem)
-
-    @property
-    def on_this_machine(self) -> Path:
-        """The folder that every path `get_dir` gives lies in."""
-        return Path(self.root) if self.is_local else self.cache
 
     def put_dir(self, local: Path, key: str) -> str:
         """Copy every file below `local` to `key`; returns the folder's digest (sha256 over names and contents).
@@ -79,22 +82,39 @@ class Store:
         """A local path of the folder, every file verified against its digest; raises TraceError if it differs."""
         local = self.local_dir(key, digest)
         if not self.is_local and not (local / INDEX).exists():
-            self._download(key, local)
+            self._download(key, digest, local)
         if not (local / INDEX).is_file():
-            raise TraceError(
-                "not in the artefact store.",
-                code="store_missing",
-                where=key,
-                hint="Check STORE_URL; the job that makes it can be run again.",
-            )
+            raise _missing(key)
         try:
             verify(local, digest, key)
         except TraceError:
             if self.is_local:
                 raise
-            self._download(key, local)  # a copy of ours that went bad; the store may still have the right one
+            # a copy of ours that went bad; the store may still have the right one
+            self._download(key, digest, local, again=True)
             verify(local, digest, key)
         return local
+
+    def read(self, key: str, digest: str, name: str) -> bytes:
+        """One file of the folder, verified; no other is fetched. Raises TraceError as `get_dir`."""
+        entry, data = self._files(key, digest).get(name) or {}, b""
+        with suppress(FileNotFoundError):
+            data = self.filesystem.cat_file(f"{self.root}/{key}/{name}")
+        if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
+            raise _corrupt(key, [name])
+        return bytes(data)
+
+    def _files(self, key: str, digest: str) -> dict[str, Any]:
+        """What the folder's index lists, which must be the one that `digest` was computed from."""
+        try:
+            files = json.loads(self.filesystem.cat_file(f"{self.root}/{key}/{INDEX}"))["files"]
+        except (FileNotFoundError, NotADirectoryError):
+            raise _missing(key) from None
+        except (ValueError, KeyError, TypeError):
+            files = None
+        if content_hash(files) != digest:
+            raise _corrupt(key, [INDEX])
+        return dict(files)
 
     def local_dir(self, key: str, digest: str) -> Path:
         """Where `get_dir` puts the folder; it need not be there yet."""
@@ -124,19 +144,23 @@ class Store:
             ) from error
         shutil.rmtree(self.cache / key.replace("/", "_"), ignore_errors=True)
 
-    def _download(self, key: str, local: Path) -> None:
-        source = f"{self.root}/{key}"
-        if not self.filesystem.exists(f"{source}/{INDEX}"):
-            return
-        staging = local.with_name(f".{local.name}.{uuid.uuid4().hex[:8]}")
-        index = json.loads(self.filesystem.cat_file(f"{source}/{INDEX}"))
-        for name in index["files"]:
-            (staging / name).parent.mkdir(parents=True, exist_ok=True)
-            self.filesystem.get_file(f"{source}/{name}", str(staging / name))
-        staging.mkdir(parents=True, exist_ok=True)
-        (staging / INDEX).write_text(json.dumps(index))
-        shutil.rmtree(local, ignore_errors=True)
-        staging.rename(local)
+    def _download(self, key: str, digest: str, local: Path, *, again: bool = False) -> None:
+        files = self._files(key, digest)  # first: it says where on this machine files are written
+        with _alone(local):
+            if not again and (local / INDEX).exists():
+                return
+            staging = local.with_name(f".{local.name}.{uuid.uuid4().hex[:8]}")
+            for name in files:
+                (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    self.filesystem.get_file(f"{self.root}/{key}/{name}", str(staging / name))
+                except FileNotFoundError:
+                    shutil.rmtree(staging)
+                    raise _corrupt(key, [name]) from None
+            staging.mkdir(parents=True, exist_ok=True)
+            (staging / INDEX).write_bytes(_index(files, digest))
+            shutil.rmtree(local, ignore_errors=True)
+            staging.rename(local)
 
 
 def _differing(folder: Path, digest: str) -> list[str]:
@@ -157,13 +181,43 @@ def _differing(folder: Path, digest: str) -> list[str]:
 def verify(folder: Path, digest: str, key: str) -> None:
     """Raise TraceError unless the folder holds exactly what `digest` was computed from."""
     if bad := _differing(folder, digest):
-        raise TraceError(
-            f"the stored files differ from their digests ({', '.join(bad[:3])}).",
-            code="store_corrupt",
-            where=key,
-            hint="Restore the folder from a backup or run the job that made it again.",
-            permanent=True,
-        )
+        raise _corrupt(key, bad)
+
+
+@contextmanager
+def _alone(local: Path) -> Iterator[None]:
+    """Who fetches a copy while another process does waits for it: no copy is taken away from its readers."""
+    local.parent.mkdir(parents=True, exist_ok=True)
+    with (local.parent / f".{local.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def reaching(key: str) -> Iterator[None]:
+    """Whatever a store raises that does not answer becomes TraceError `unavailable`."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each kind of store raises its own
+        problem = f"the artefact store does not answer ({type(error).__name__})."  # its text may name hosts
+        raise TraceError(problem, code="unavailable", where=key) from error
+
+
+def _missing(key: str) -> TraceError:
+    hint = "Check STORE_URL; the job that makes it can be run again."
+    return TraceError("not in the artefact store.", code="store_missing", where=key, hint=hint)
+
+
+def _corrupt(key: str, bad: list[str]) -> TraceError:
+    return TraceError(
+        f"the stored files differ from their digests ({', '.join(bad[:3])}).",
+        code="store_corrupt",
+        where=key,
+        hint="Restore the folder from a backup or run the job that made it again.",
+        permanent=True,
+    )
 
 
 def _index(files: dict[str, Any], digest: str) -> bytes:

@@ -4,13 +4,14 @@ An alias is the newest row of an append-only history, so every move can be read 
 retention does: a model whose files are gone can never be named.
 """
 
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.conf import settings
@@ -27,7 +28,7 @@ from synthesis.models import LoopSettings
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, not_found
-from trace_site.lib.files import read_json
+from trace_site.lib.store import reaching
 from trace_site.webhooks.services import emit
 from training.core.recipe import POCKET
 from training.models import AliasMove, Model
@@ -231,20 +232,35 @@ def _removed(model: Model, at: Any) -> TraceError:
     return TraceError(problem, code="removed", hint="Clone its run to train it again.", permanent=True)
 
 
-def export_dir(model: Model) -> Path:
-    """The model's folder on this machine. Its digests are verified the first time, and whenever a file has another
-    size or time than when it was verified. Raises TraceError `removed`, `store_missing` or `store_corrupt`.
-    """
+@contextmanager
+def _files_of(model: Model) -> Iterator[None]:
+    """What the store says of them names the model. Raises TraceError `removed`."""
     if model.removed_at is not None:
         raise _removed(model, model.removed_at)
-    artefacts = store()
-    local = artefacts.local_dir(model.store_key, model.store_digest)
     try:
-        return _verified(settings.STORE_URL, model.store_key, model.store_digest, stamp(local))
+        yield
     except TraceError as error:
         error.message = f"model {model.pk} is not loaded: {error.message}"
         error.args = (error.message,)
         raise
+
+
+def export_dir(model: Model) -> Path:
+    """The model's folder on this machine. Its digests are verified the first time, and whenever a file has another
+    size or time than when it was verified. Raises TraceError `removed`, `store_missing` or `store_corrupt`.
+    """
+    with _files_of(model):
+        local = store().local_dir(model.store_key, model.store_digest)
+        return _verified(settings.STORE_URL, model.store_key, model.store_digest, stamp(local))
+
+
+def check_files(model: Model) -> None:
+    """Raises as `export_dir`. From a store on other machines nothing is fetched but what `facts_of` reads: the engine
+    looks at the rest when it loads the model."""
+    if store().is_local:
+        export_dir(model)
+    else:
+        facts_of(model)
 
 
 def stamp(folder: Path) -> Stamp:
@@ -293,16 +309,37 @@ def scores_of(models: Iterable[int]) -> dict[int, Score]:
 # Which tools a model has tokens for, as its export says, and which came to the catalog after it.
 
 
+class Facts(NamedTuple):
+    """What an export says of itself. `tools`: names; `clauses`: tokens of those it was taught, none of a language
+    model's of before exports said so; `is_outdated`: it is of the pocket model of before, which wrote and cannot be
+    asked any more."""
+
+    tools: frozenset[str] = frozenset()
+    clauses: frozenset[str] = frozenset()
+    is_outdated: bool = False
+
+
+def facts_of(model: Model) -> Facts:
+    """From its trace.json alone, which is read once. Raises as `export_dir`."""
+    with _files_of(model):
+        return _facts(settings.STORE_URL, model.store_key, model.store_digest)
+
+
 @lru_cache(maxsize=16)
-def tools_of(folder: Path, digest: str) -> frozenset[str]:
-    """Names from an export's trace.json; equal content is read once."""
-    return frozenset(tool["name"] for tool in read_json(folder / "trace.json")["tools"])
+def _facts(store_url: str, key: str, digest: str) -> Facts:
+    with reaching(key):
+        spec = json.loads(store().read(key, digest, "trace.json"))
+    return Facts(
+        frozenset(tool["name"] for tool in spec.get("tools", ())),
+        frozenset(one["token"] for one in spec.get("clauses", ())),
+        spec.get("base") == POCKET and "calibration" not in spec,
+    )
 
 
 def newer_tools(model: Model) -> QuerySet[Tool] | None:
     """Active tools the model has no token for; None where its files are gone."""
     try:
-        known = tools_of(export_dir(model), model.store_digest)
+        known = facts_of(model).tools
     except (TraceError, OSError):
         return None
     return newer_than(known).defer("embedding", "search", "words")
@@ -351,19 +388,13 @@ def held_clauses() -> list[dict[str, Any]]:
     ]
 
 
-@lru_cache(maxsize=16)
-def clauses_of(folder: Path, digest: str) -> frozenset[str]:
-    """Tokens of the clauses that an export was taught; none of a language model's of before exports said so."""
-    return frozenset(one["token"] for one in read_json(folder / "trace.json").get("clauses", ()))
-
-
 def untaught_clauses(model: Model | None) -> dict[str, bool]:
     """{token: whether it waits for training} of the clauses of published rules that lead to tools and that a model was
     not taught; None: plain search, which no training taught. None of a model that writes, which holds no clauses."""
     if model is not None and not holds_newer(model):
         return {}
     try:
-        taught = clauses_of(export_dir(model), model.store_digest) if model else frozenset()
+        taught = facts_of(model).clauses if model else frozenset()
     except (TraceError, OSError):
         return {}
     return {
@@ -371,13 +402,6 @@ def untaught_clauses(model: Model | None) -> dict[str, bool]:
         for one in held_clauses()
         if one["stance"] in LEADING and one["token"] not in taught
     }
-
-
-@lru_cache(maxsize=16)
-def is_outdated(folder: Path, digest: str) -> bool:
-    """Whether an export is of the pocket model of before, which wrote and cannot be asked any more."""
-    spec = read_json(folder / "trace.json")
-    return spec.get("base") == POCKET and "calibration" not in spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,8 +420,7 @@ class Served:
     @classmethod
     def now(cls, model: Model) -> "Served":
         """Blocks are for a day and no part of it. Raises as `export_dir`."""
-        folder = export_dir(model)
-        known, taught = tools_of(folder, model.store_digest), clauses_of(folder, model.store_digest)
+        known, taught, _ = facts_of(model)
         newer = held_tools(newer_than(known)) if holds_newer(model) else []
         clauses = held_clauses() if taught else []
         now = {one["token"] for one in clauses if one["token"] in taught or not one["waits"]}
@@ -407,7 +430,7 @@ class Served:
 
     def counted(self, model: Model) -> dict[str, int]:
         """{clauses, rules, untrained}: how many may decide, of how many rules, how many of them it was not taught."""
-        taught = clauses_of(export_dir(model), model.store_digest)
+        taught = facts_of(model).clauses
         leading = [one for one in self.clauses if one["stance"] in LEADING]
         held = [one for one in leading if one["token"] in taught or not one["waits"]]
         return {
@@ -420,7 +443,7 @@ class Served:
 def lost_tools(model: Model, champion: Model) -> list[str]:
     """Active tools that the champion answers with and the model could not, by name; none where files are gone."""
     try:
-        ours, theirs = (tools_of(export_dir(one), one.store_digest) for one in (model, champion))
+        ours, theirs = facts_of(model).tools, facts_of(champion).tools
     except (TraceError, OSError):
         return []
     lost = Tool.objects.filter(status=Tool.Status.ACTIVE, name__in=theirs - ours)
