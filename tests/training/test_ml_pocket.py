@@ -246,6 +246,14 @@ def test_the_loss_of_a_choice(one: Choice, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(choice_loss(FOUND, [one]), wanted)
 
 
+def test_the_loss_is_made_where_the_model_was_moved_to(snapshot: Snapshot) -> None:
+    trainee = untrained(snapshot)
+    examples, _, _ = trainee.retrieval(snapshot, quick_recipe(format="a", retrieval="r+R", bf16=False))
+    trainee.to(torch.device("meta"))  # refuses what is left behind, as a GPU does
+    reading = trainee.model.tokens[:1].expand(len(examples), -1)
+    assert choice_loss(trainee.model.logits(reading, trainee.board), examples).is_meta
+
+
 # what moves, and how fast
 
 

@@ -56,6 +56,10 @@ class PocketTrainee(Trainee[Choice]):
     board: Board
     spec: dict[str, Any]
 
+    def to(self, where: torch.device) -> None:
+        super().to(where)
+        self.board = self.board.to(where)
+
     def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[Choice], dict[str, Any]]:
         examples = self._encoded(memorized(snapshot, recipe))
         return examples, {"Records": len(examples)}
@@ -93,7 +97,7 @@ class PocketTrainee(Trainee[Choice]):
         return Batch(examples, ids, len(examples))
 
     def loss(self, batch: Batch[Choice], recipe: Recipe) -> Tensor:
-        where, examples = device(), batch.examples
+        where, examples = self.model.device, batch.examples
         ids, real = together([example.ids for example in examples], self.reader.pad_id)
         reading = self.model.read(ids.to(where), real.to(where))
         composed = torch.tensor([[example.composed] for example in examples], device=where)
@@ -240,6 +244,7 @@ def build_pocket(recipe: Recipe, snapshot: Snapshot, init: Path | None, report: 
     own = spec_of(snapshot, recipe)
     board = Board.of({**own, "clauses": leading(own["clauses"])})
     trainee = PocketTrainee(model=model, reader=reader, board=board, spec=own, **known)
+    trainee.to(device())
     _set_rows(trainee, recipe, snapshot, first, report)
     return trainee
 

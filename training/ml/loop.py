@@ -203,11 +203,11 @@ def prepare(
     if not examples:
         raise TraceError(f"there is nothing to train {name} on.", code="no_records")
     team = Team()
-    model: Any = trainee.model.to(device())
+    trainee.to(device())
     if recipe.activation_checkpointing:
         without_adapters(trainee.attending).activation_checkpointing_enable()
     weights = {}
-    for key, value in model.named_parameters():
+    for key, value in trainee.model.named_parameters():
         value.requires_grad_(value.requires_grad and trainee.peak(key, stage) > 0)
         if value.requires_grad:
             weights[key] = value

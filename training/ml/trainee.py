@@ -52,6 +52,10 @@ class Trainee(ABC, Generic[E]):
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
     grown: int = 0  # tokens that the ledger gained since that export
 
+    def to(self, where: torch.device) -> None:
+        """Moves all that the loss is made of."""
+        self.model.to(where)
+
     @abstractmethod
     def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[E], dict[str, Any]]:
         """The examples of Stage 1, and what a card tells of them."""
