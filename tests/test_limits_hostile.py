@@ -116,8 +116,6 @@ NUMBERS = [
     "555-",
     "4155552671 ",
     "612 34 56 78 ",
-]
-NUMBERS += [
     "020 7946 0958 ",
     "+49 171 5552091 ",
     "98765 43210 ",
@@ -141,8 +139,6 @@ SAID = [
     "isbn ",
     "no ",
     "#",
-]
-SAID += [
     "Mr. ",
     "Ma ",
     "van ",
@@ -155,8 +151,20 @@ SAID += [
     '"',
     "'",
     "ni A1 ",
+    "a://",
+    "a://?",
+    "a://b:",
+    "?key",
+    "?token=",
+    "eyJa.",
+    "sk-",
+    "bearer ",
+    "a.",
+    "a-",
+    "a",
+    "é",
+    "_",
 ]
-SAID += ["a://", "a://?", "a://b:", "?key", "?token=", "eyJa.", "sk-", "bearer ", "a.", "a-", "a", "é", "_"]
 JOINS = [
     "use ",
     "then ",
@@ -172,8 +180,6 @@ JOINS = [
     "instead of ",
     "for ",
     "is ",
-]
-JOINS += [
     "deprecated ",
     "because ",
     "for example ",

@@ -81,9 +81,16 @@ class Engine:
                 if str(one.item["id"]) not in done
             ]
 
-    def answer(self, *asked: Any) -> Item:
+    def answer(
+        self,
+        item: Item,
+        decode: str,
+        k: int = 10,
+        on_event: Callable[[str, Any], None] | None = None,
+        departure: Departure | None = None,
+    ) -> Item:
         """What `ask` gives, waited for."""
-        return self.ask(*asked)()
+        return self.ask(item, decode, k, on_event, departure)()
 
     def ask(
         self,

@@ -179,11 +179,11 @@ class RuleBook:
         return new
 
     def with_tools(self, states: Mapping[str, ToolState]) -> "RuleBook":
-        tools = KnownTools(states)
-        if states.keys() == self.tools.states.keys():  # states only: the names, and what finds them, stay
-            tools.finder, tools.apis, tools.by_word = self.tools.finder, self.tools.apis, self.tools.by_word
-        new = copy(self)
-        new.tools = tools
+        new, same_names = copy(self), states.keys() == self.tools.states.keys()
+        new.tools = (
+            copy(self.tools) if same_names else KnownTools(states)
+        )  # a copy keeps what finds the names
+        new.tools.states = states
         return new
 
     def holding(self, tools: Iterable[str]) -> set[RuleKey]:

@@ -137,8 +137,8 @@ def check_draft(
 
     No findings while target, look-alikes or text are missing. An unfinished row or an unknown tool is left out.
     """
-    if too_much := draft_problems(draft):
-        return too_much, []
+    if problems := draft_problems(draft):
+        return problems, []
     content = content_of(draft)
     names = CatalogNames(name for _, name in content.names())
     problems = content_problems(content, names, code=code)
