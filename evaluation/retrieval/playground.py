@@ -179,7 +179,8 @@ def event(name: str, text: str) -> str:
 def shown(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer as its fragment shows it."""
     names = [row["name"] for row in answer["tools"]]
-    apis = {name.split("/")[0] for name in names}
+    words = (*names, *(answer["trace"] or "").split())
+    apis = {word.split("/")[0].strip('"(') for word in words if "/" in word}
     known = Tool.objects.filter(name__in=names) | Tool.objects.filter(api__in=apis)
     codes = [rule["code"] for rule in answer["cited_rules"][:1]]
     lists = (
