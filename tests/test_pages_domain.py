@@ -102,7 +102,7 @@ def test_sentence_tells_what_is_told_apart_what_goes_wrong_and_where_most_of_it_
     page = client_as("product_manager").get("/")
     assert said(page) == (
         f"HR, {day()}: 1 of 3 look-alike clusters is told apart; where they are not, 3 of 7 requests go wrong; "
-        "2 requests go wrong for want of a rule, and two gaps hold most of it."
+        "2 requests go wrong for lack of a rule, and two gaps hold most of it."
     )
     assert said(page) in text_of(page)
 
@@ -234,7 +234,7 @@ def test_without_a_model_the_figures_are_the_embeddings_and_say_so(client_as, to
     count_rollups()
     client = client_as("product_manager")
     page = client.get("/")
-    assert "where they are not, 1 of 3 requests goes wrong; 1 request goes wrong for want of a rule" in said(
+    assert "where they are not, 1 of 3 requests goes wrong; 1 request goes wrong for lack of a rule" in said(
         page
     )
     assert "what goes wrong is what plain embedding search gets wrong" in text_of(page)
@@ -264,7 +264,7 @@ def test_a_cluster_that_is_told_apart_but_for_one_tool_is_no_contradiction(clien
     page = client_as("admin").get("/")
     assert said(page) == (
         f"HR, {day()}: the 1 look-alike cluster is told apart; where a tool is not, 1 of 2 requests goes wrong; "
-        "1 request goes wrong for want of a rule, and one gap holds most of it."
+        "1 request goes wrong for lack of a rule, and one gap holds most of it."
     )
 
 
@@ -272,16 +272,16 @@ def test_no_wrong_answer_for_want_of_a_rule_is_said(client_as, tools, clusters):
     measure(tools, ["CC", "DA"], None)
     count_rollups()
     assert said(client_as("admin").get("/")).endswith(
-        "where they are not, 1 of 2 requests goes wrong; no request goes wrong for want of a rule."
+        "where they are not, 1 of 2 requests goes wrong; no request goes wrong for lack of a rule."
     )
 
 
 def test_figures_that_are_older_than_the_rules_say_so(client_as, tools, champion):
     client = client_as("product_manager")
-    assert "older than the rules and clusters of now" not in text_of(client.get("/"))
+    assert "changed after these numbers were computed" not in text_of(client.get("/"))
     make_rule(tools["C"], tools["D"])
     page = client.get("/")
-    assert "older than the rules and clusters of now" in text_of(page) and "1 of 3 look-alike" in said(page)
+    assert "changed after these numbers were computed" in text_of(page) and "1 of 3 look-alike" in said(page)
 
 
 def test_figures_of_another_model_than_the_champion_say_so(client_as, champion):

@@ -215,7 +215,7 @@ def test_page_shows_counts_rules_and_what_keeps_it_and_experts_only_read(client_
     page = client.get("/training/retraining/").content.decode()
     for words in (
         "PAYSLIP_PERIOD",
-        "no approved sample yet",
+        "no approved samples yet",
         "PAYSLIP_LINES",
         "starts at 5",
         "It would start now",
@@ -270,7 +270,7 @@ def test_plain_stage_on_unchanged_samples_is_seen_to_be_reused():
 
 def test_preview_without_a_token_ledger_says_what_is_missing(client_as):
     page = client_as("expert").get(f"/training/retraining/{policy().pk}/preview/").content.decode()
-    assert "the token ledger is empty" in page
+    assert "The token ledger is empty" in page
 
 
 def test_start_now_queues_the_job_and_a_second_click_says_so(client_as):

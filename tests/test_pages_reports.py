@@ -150,7 +150,7 @@ def test_a_grid_that_an_address_does_not_know_is_the_usual_one(client, tools, qu
     assert (choice.kind, choice.decode, choice.group, choice.snapshot) == ("lists", "trace", "", 0)
 
 
-# Samples a rule.
+# Samples per rule.
 
 
 def test_samples_a_rule_are_drawn_against_recall_and_expert_accuracy(client, tools):

@@ -170,7 +170,7 @@ def catalog_import(
         if plan and plan != found.plan:
             hint = "Preview the file again."
             raise TraceError("the catalog changed since the preview.", code="stale_preview", hint=hint)
-        return _apply(found, shown, sha256_file(path), licence, actor)
+        return _apply(found, filename or path.name, sha256_file(path), licence, actor)
 
 
 def domain_slug(value: str) -> str:
@@ -246,7 +246,7 @@ def _compare(read: CatalogFile, domain: str) -> ImportResult:
     )
 
 
-def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: Any) -> ImportResult:
+def _apply(found: ImportResult, name: str, digest: str, licence: str, actor: Any) -> ImportResult:
     slug, diff = found.domain, found.diff
     # short names are acronyms (HR), long ones are words (Finance)
     title = slug.upper() if len(slug) <= 3 else slug.replace("-", " ").capitalize()
@@ -254,7 +254,7 @@ def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: An
     returned = sorted(diff.returning)
     told = {"versions": [str(step) for step in found.versions], "notes": _listed(found.notes)}
     row = CatalogImport.objects.create(
-        filename=shown[-300:],
+        filename=name[-300:],
         format=found.format,
         domain=domain,
         digest=digest,

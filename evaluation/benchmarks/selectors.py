@@ -255,7 +255,7 @@ SUMMARY = (
         "share of the gold tools in the list it wrote, with its trace where it writes one",
     ),
     ("precision@gen", LISTED, "precision", "share of the written tools that are gold"),
-    ("set_size", LISTED, "tools a list", "longer lists find more"),
+    ("set_size", LISTED, "tools per list", "longer lists find more"),
     (
         "correct_rule",
         LISTED,

@@ -318,7 +318,7 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     cluster, form = get_object_or_404(CLUSTERS.all(), pk=pk), DismissForm(request.POST)
     if not _decided(form, lookalikes.cluster_dismiss, cluster=cluster, actor=request.user):
         return _cluster_page(request, pk, dismiss=form)
-    messages.success(request, f"{cluster.label} is out of the denominator.")
+    messages.success(request, f"{cluster.label} no longer counts as a gap.")
     return _back(request, pk)
 
 

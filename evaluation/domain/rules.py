@@ -219,7 +219,7 @@ def density_figure(rows: Sequence[RuleRow], address: str) -> BarChart | None:
     if not bars:
         return None
     told = ", ".join(f"{100 * (bar.value or 0):.0f} % right with {bar.label}" for bar in bars)
-    return bar_chart(f"Do more samples a rule help? {told}", bars)
+    return bar_chart(f"Do more samples per rule help? {told}", bars)
 
 
 def next_training(page: DomainPage, rows: Sequence[RuleRow]) -> NextTraining:

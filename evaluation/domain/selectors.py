@@ -71,7 +71,7 @@ class DomainPage:
 
     @property
     def is_thin(self) -> bool:
-        """Whether what goes wrong for want of a rule rests on so few requests that it should be said."""
+        """Whether what goes wrong for lack of a rule rests on so few requests that it should be said."""
         return self.asked["uncovered"].n < FEWEST
 
 
@@ -153,11 +153,11 @@ def _where_not(page: DomainPage) -> Iterator[Said]:
     where = "where they are not" if page.figures.done < page.figures.clusters else "where a tool is not"
     yield from _go_wrong(page, "uncovered", where)
     if not gap:
-        yield Said("; no request goes wrong for want of a rule")
+        yield Said("; no request goes wrong for lack of a rule")
         return
     yield Said("; ")
     yield Said(f"{gap:,}", requests_url(page.domain, wrong=page.side, at="uncovered"))
-    yield Said(f" request{' goes' if gap == 1 else 's go'} wrong for want of a rule")
+    yield Said(f" request{' goes' if gap == 1 else 's go'} wrong for lack of a rule")
     if page.most:
         yield Said(", and ")
         yield Said(

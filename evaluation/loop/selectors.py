@@ -125,7 +125,7 @@ def courses(versions: Sequence[RuleVersion]) -> list[Course]:
 def under_way() -> QuerySet[RuleVersion]:
     """Published versions that the champion has not learned from."""
     rows = RuleVersion.objects.filter(rule__published_id=F("pk")).exclude(pk__in=champion_versions())
-    return rows.select_related("rule", "author")
+    return rows.select_related("rule__domain", "author")
 
 
 def facts_of(versions: Sequence[RuleVersion]) -> Facts:

@@ -37,7 +37,7 @@ class LoopForm(forms.Form):
     most_load = forms.FloatField(
         min_value=0,
         max_value=HIGHEST_LOAD,
-        label="Load a core",
+        label="Load per core",
         help_text="no training starts by itself from this on; 0: not asked",
     )
     answer = forms.BooleanField(

@@ -91,4 +91,4 @@ def chart(rows: list[dict[str, Any]]) -> BarChart | None:
     bars = [
         Bar(f"{row['name']}, {row['of'].decode}", row["ms"], note=bar_note(row)) for row in rows[:MOST_BARS]
     ]
-    return bar_chart("Milliseconds a query, in a batch", bars, unit=" ms", top=None) if bars else None
+    return bar_chart("Milliseconds per query, in a batch", bars, unit=" ms", top=None) if bars else None

@@ -111,7 +111,7 @@ def pareto(request: HttpRequest) -> HttpResponse:
         "domain": domain,
         "domains": domains(one for one in known.values() if benchmark and one.benchmark_id == benchmark.pk),
         "charts": [
-            chart(points, "recall", f"What do samples a rule add to {title}?", title),
+            chart(points, "recall", f"What do more samples per rule add to {title}?", title),
             chart(points, "accuracy", "What do they cost in MCQ_expert?", "accuracy", expert),
         ],
         "mixed": mixed_backends(known.values()),
@@ -162,5 +162,7 @@ def chart(
             series.append(Series(f"({form}, {memo}) {base}, {strategy}, seed {seed}", means, band))
     note = f"guessing {expert.random_baseline:.2f}" if expert and expert.random_baseline else ""
     return (
-        line_chart(title, series, x_label="samples a rule (k)", y_label=label, note=note) if series else None
+        line_chart(title, series, x_label="samples per rule (k)", y_label=label, note=note)
+        if series
+        else None
     )

@@ -72,7 +72,7 @@ def sweep() -> int:
         job = newest_job()
         if job is not None and (job.is_active or has_failed(job, wanted)):
             return 0
-        jobs.enqueue(KIND, {"hash": wanted}, title="count groups by the rules and clusters of now")
+        jobs.enqueue(KIND, {"hash": wanted}, title="recount groups with current rules and clusters")
     return 1
 
 

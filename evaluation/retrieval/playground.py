@@ -11,7 +11,6 @@ from django.template.loader import render_to_string
 from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
-from catalog.models import Tool
 from evaluation.benchmarks.selectors import rule_results
 from evaluation.core.asking import LONGEST_QUERY, MODES, Query
 from evaluation.models import Benchmark, Prediction
@@ -20,7 +19,7 @@ from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
 from evaluation.retrieval.lookups import PLAIN_SEARCH, ServingPart
 from rules.models import Rule, RuleVersion
-from synthesis.samples.checks import trace_spans
+from synthesis.samples.checks import tools_near, trace_spans
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove, Model, Run
@@ -179,8 +178,7 @@ def event(name: str, text: str) -> str:
 def shown(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer as its fragment shows it."""
     names = [row["name"] for row in answer["tools"]]
-    apis = {name.split("/")[0] for name in names}
-    known = Tool.objects.filter(name__in=names) | Tool.objects.filter(api__in=apis)
+    near = tools_near(names, [answer["trace"] or ""])
     codes = [rule["code"] for rule in answer["cited_rules"][:1]]
     lists = (
         (RANKED if answer["mode"] == "fast" else "Committed to", answer["tools"]),
@@ -192,6 +190,6 @@ def shown(answer: dict[str, Any]) -> dict[str, Any]:
         # the page says above the list that no tool fits
         "notes": [note for note in answer["notes"] if note != NO_TOOL_FITS],
         "chance": 100 * (answer["confidence"] or 0),
-        "spans": trace_spans(answer["trace"], known.values_list("name", flat=True), names, codes),
+        "spans": trace_spans(answer["trace"], near, names, codes),
         "tables": [(title, rows) for title, rows in lists if rows],
     }

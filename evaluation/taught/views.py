@@ -15,7 +15,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from catalog.models import Tool
 from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import cited_codes
@@ -24,7 +23,7 @@ from evaluation.models import BenchmarkItem, Prediction
 from evaluation.results.groups import groups_standing
 from evaluation.taught.selectors import Taught, TaughtPart, rule_help, taught
 from rules.models import Rule
-from synthesis.samples.checks import trace_spans
+from synthesis.samples.checks import tools_near, trace_spans
 from trace_site.paging import number_of
 
 DRAWN = 10
@@ -147,10 +146,8 @@ def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
     evaluations = {side.pk for one in chosen for side in (one.part.champion, one.part.control) if side}
     found = Prediction.objects.filter(evaluation__in=evaluations, item__in=[one.item for one in chosen])
     rows = list(found.select_related("item", "evaluation"))
-    # what a trace may mention: the tools of the APIs that an answer names or that are right
     named = {name for row in rows for name in (*row.item.data["tools"], *row.output.get("tools", ()))}
-    apis = {name.split("/")[0] for name in named}
-    names = list(Tool.objects.filter(api__in=apis).values_list("name", flat=True))
+    names = tools_near(named, [str(row.output.get("trace") or "") for row in rows])
     # the rules that decide a request or stand in a trace
     texts = " ".join(f"{row.output.get('trace', '')} {row.item.data.get('rule', '')}" for row in rows)
     codes = cited_codes(texts, Rule.objects.values_list("code", flat=True))

@@ -44,7 +44,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
 PURPOSE = {
-    "query_rule": "Writes the queries of a rule, a batch a call.",
+    "query_rule": "Writes the queries of a rule, one batch per call.",
     "query_rrb": "Writes a query for a tool of the catalog.",
     "trace": "Writes the reasoning from a query to its tools.",
     "judge": "Scores a sample on four axes.",

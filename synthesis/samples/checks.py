@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from catalog.models import Tool
 from catalog.queries.registry import Firewall, benchmark_firewall
 from rules.models import RuleVersion
 from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
@@ -119,6 +120,13 @@ def trace_spans(
         )
         for start, end in pairwise(sorted(edges))
     ]
+
+
+def tools_near(names: Iterable[str], traces: Iterable[str]) -> list[str]:
+    """What traces may mention: every tool of the APIs that the names, or words of the traces, begin with."""
+    words = [*names, *(word for trace in traces for word in trace.split())]
+    apis = {word.split("/")[0].strip('"(') for word in words if "/" in word}
+    return list(Tool.objects.filter(api__in=apis).values_list("name", flat=True))
 
 
 def quote_places(text: str, rule: str) -> list[tuple[int, int]]:

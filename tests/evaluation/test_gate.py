@@ -479,7 +479,7 @@ def test_the_page_shows_verdict_interval_n_and_what_n_could_show(stored, client_
     address = f"/evaluation/gate/{stored.pk}/"
     short = client.get(address)
     page = short.content.decode()
-    for words in ("fail", "−25.0", "Against the champion", "240", "n shows", "How it decides", "max-T"):
+    for words in ("fail", "−25.0", "Against the champion", "240", "smallest loss", "How it decides", "max-T"):
         assert words in page, words
     ours = short.context["parts"][0][1]
     assert all(row.domain == "all" or row.verdict == FAIL for row in ours)
@@ -497,7 +497,9 @@ def test_the_page_says_when_its_report_counts_no_more(stored, client_as):
     address = f"/evaluation/gate/{stored.pk}/"
     assert "lets nothing through" not in client.get(address).content.decode()
     Benchmark.objects.create(name="new", kind="prb", hash="new", count=1)
-    assert "It counts no more: benchmarks were frozen since" in client.get(address).content.decode()
+    assert (
+        "This report no longer applies: benchmarks were frozen since" in client.get(address).content.decode()
+    )
     crown(make_model())
     assert "lets nothing through any more" in client.get(address).content.decode()
 
@@ -511,7 +513,7 @@ def test_the_page_says_by_which_definition_it_was_counted_and_since_when_another
         "definition" not in client.get(f"/evaluation/gate/{make_gate_report(candidate).pk}/").content.decode()
     )
     page = client.get(address).content.decode()
-    assert f"definition {own.pk}</a>" in page and "older than the rules" not in page
+    assert f"definition {own.pk}</a>" in page and "clusters changed since" not in page
     make_rule(make_tool(), make_tool())
     assert "all evaluations will be counted again" in client.get(address).content.decode()
     moved = define(definition_now(), None)

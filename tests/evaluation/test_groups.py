@@ -166,12 +166,12 @@ def test_every_page_shows_one_definition_before_and_after_the_recount(
     assert {name: one for name, one in waiting.items() if one != before} == {}
     assert told_by_command(capsys) == before
     for path in ("/", "/evaluation/", "/evaluation/groups/"):
-        assert "older than the rules and clusters of now" in client.get(path).content.decode(), path
+        assert "ules or clusters changed" in client.get(path).content.decode(), path
     count_again()
     counted = numbers(client, measured)
     assert {name: one for name, one in counted.items() if one != after} == {}
     assert told_by_command(capsys) == after
-    assert "older than the rules" not in client.get("/evaluation/").content.decode()
+    assert "ules or clusters changed" not in client.get("/evaluation/").content.decode()
     assert set(Evaluation.objects.values_list("definition", flat=True)) == {groups.in_force().pk}
 
 

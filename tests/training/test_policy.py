@@ -254,7 +254,7 @@ def test_busy_machine_keeps_it_until_the_load_is_below_the_limit(rule):
     worker = Worker.objects.create(name="gpu:1", queues=["gpu"], hardware={"cores": 2, "load": 1.5})
     assert services.sweep() == 0
     assert standing(row).verdict.keeps == [
-        "The machine is busy: load 0.75 a core over the last minute, starts below 0.75."
+        "The machine is busy: load 0.75 per core over the last minute, starts below 0.75."
     ]
     Worker.objects.filter(pk=worker.pk).update(hardware={"cores": 2, "load": 1.4})
     assert services.sweep() == 1

@@ -105,7 +105,7 @@ def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
         found.keeps.append("No worker that trains is alive, so nobody knows how busy its machine is.")
     elif limits.most_load and facts.load is not None and facts.load >= limits.most_load:
         found.keeps.append(
-            f"The machine is busy: load {facts.load:.2f} a core over the last minute, starts below "
+            f"The machine is busy: load {facts.load:.2f} per core over the last minute, starts below "
             f"{limits.most_load:.2f}."
         )
     if facts.switched_off:

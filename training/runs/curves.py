@@ -27,7 +27,7 @@ FIGURES = {
     "loss": ("Is the loss still falling?", "loss, a running mean of about ten steps", True),
     "grad_norm": ("Are the gradients calm?", "gradient norm before clipping", True),
     "lr": ("How is the learning rate scheduled?", "learning rate", False),
-    "tokens_per_second": ("How fast does it train?", "real tokens a second", False),
+    "tokens_per_second": ("How fast does it train?", "real tokens per second", False),
     "memory_mb": ("How much memory does it hold?", "MB at the peak so far", False),
     "computed_ratio": ("How much padding is computed?", "computed tokens for each real one", False),
 }

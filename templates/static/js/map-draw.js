@@ -67,6 +67,8 @@ class ClusterMap {
     this.kept = null;
     this.canvas.width = Math.round(width * this.ratio);
     this.canvas.height = Math.round(height * this.ratio);
+    this.pen.fillStyle = this.colours.back; // an opaque canvas is black until something is drawn
+    this.pen.fillRect(0, 0, this.canvas.width, this.canvas.height);
   }
 
   smallest() { return 0.5 * this.fitted().k; }
