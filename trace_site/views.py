@@ -20,7 +20,7 @@ from django.views.defaults import bad_request as bad_request_page
 from django.views.defaults import page_not_found, server_error
 
 from trace_site import jobs
-from trace_site.access import ADMIN, refusal, roles_of
+from trace_site.access import ADMIN, SAFE, refusal, roles_of
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.outages import AWAY, RETRY_AFTER, outage
@@ -95,7 +95,9 @@ def crashed(request: HttpRequest) -> HttpResponse:
     response = (
         JsonResponse(away.as_dict(), status=503)
         if is_for_programs
-        else HttpResponse(render_to_string("503.html", {"error": away}), status=503)
+        else HttpResponse(
+            render_to_string("503.html", {"error": away, "sent": request.method not in SAFE}), status=503
+        )
     )
     response["Retry-After"] = str(away.extra.get("retry_after", RETRY_AFTER))
     return response

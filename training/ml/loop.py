@@ -185,7 +185,7 @@ class Meter:
                 "epoch": round(state.step / trainer.per_epoch, 3),
             }
             trainer.run.add_metrics(row)
-            told = f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s"
+            told = f"loss {state.loss:.3f}, {rate:,.0f} tokens/s"
             self.report(state.step, trainer.steps, told)
         self.wrote, self.tokens = now, state.tokens
 
