@@ -271,6 +271,23 @@ def test_who_asks_much_holds_up_himself_alone(site, monkeypatch):
     assert {status for status, _ in held_up} <= {200, 503}
 
 
+def test_nobody_comes_as_several_callers():
+    def callers(at, *requests):
+        client = {"client": ("10.0.0.1", 1), "path": at}
+        return {asgi.caller_of({**client, "headers": list(headers.items())}) for headers in requests}
+
+    told, session, junk = b"authorization", {b"cookie": b"sessionid=s1"}, {b"cookie": b"sessionid=0; theme=1"}
+    spelled = [{told: text} for text in (b"Token abc", b"token abc", b"TOKEN  abc ")]
+    assert len(callers("/api/v1/retrieve", *spelled, {**spelled[0], **junk})) == 1
+    mixed = [{b"cookie": b"theme=%d; sessionid=s1" % number} for number in range(3)]
+    assert (
+        len(callers("/rules/", session, *mixed, {**session, told: b"Token 1"}, {**session, told: b"x"})) == 1
+    )
+    assert len(callers("/api/v1/rules", session, {**session, told: b"Basic 1"}, {**session, told: b" "})) == 1
+    assert len(callers("/rules/", {}, {told: b"Token"}, {b"cookie": b"theme=1"})) == 1
+    assert len(callers("/api/v1/rules", {}, session, junk, spelled[0], {told: b"Token abd"})) == 5
+
+
 def test_who_leaves_while_he_waits_for_his_turn_takes_no_place(site):
     threads = asgi.THREADS[asgi.PAGES]
 
