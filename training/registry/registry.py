@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.utils.module_loading import import_string
@@ -27,6 +27,7 @@ from rules.selectors import clauses_in_force
 from synthesis.models import LoopSettings
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
+from trace_site.database import hold_lock
 from trace_site.lib.errors import TraceError, not_found
 from trace_site.lib.store import reaching
 from trace_site.webhooks.services import emit
@@ -45,8 +46,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 def alias_lock() -> None:
     """Hold the aliases to the end of the transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ALIAS_LOCK])
+    hold_lock(ALIAS_LOCK)
 
 
 def current_aliases() -> dict[str, Model]:
