@@ -362,6 +362,20 @@ def test_a_stream_comes_whole_and_in_blocks(site):
     assert of(run()) == (1000 * asgi.BLOCK, 1002)  # the beginning, each block, the end
 
 
+def test_a_stream_that_has_begun_goes_on_when_too_many_wait(site, monkeypatch):
+    async def run():
+        client = Client(site, "/stream", reads=2)
+        while len(client.taken) < 2:
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr(asgi, "MOST_WAITING", 0)
+        refused = await one(site, "/simple")
+        for _ in range(1000):
+            client.room.release()
+        return refused[0], len((await client.answer())[1])
+
+    assert of(run()) == (503, 1000 * asgi.BLOCK)
+
+
 def test_a_file_that_has_not_changed_is_said_to_without_a_type(site):
     assert of(one(site, "/unchanged")) == (304, "")
 

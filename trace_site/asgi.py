@@ -67,16 +67,19 @@ class Lane:
         self.waiting: Turns[tuple[str, asyncio.Future[None]]] = Turns()
 
     async def run(self, caller: str, work: Callable[..., T], *args: Any) -> T:
-        """What `work` gives, in a thread, when it is the caller's turn. Raises TraceError `unavailable`."""
+        """What `work` gives, in a thread, when it is the caller's turn."""
         await self.turn(caller)
         try:
             return await asyncio.get_running_loop().run_in_executor(self.threads, work, *args)
         finally:
             self.leave(caller)
 
-    async def turn(self, caller: str) -> None:
+    def require_room(self) -> None:
+        """For one more request; a stream that has begun goes on. Raises TraceError `unavailable`."""
         if len(self.waiting) >= MOST_WAITING:
             raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
+
+    async def turn(self, caller: str) -> None:
         turn = asyncio.get_running_loop().create_future()
         self.waiting.put(caller, (caller, turn))
         self.admit()
@@ -173,6 +176,7 @@ class Site(ASGIHandler):
         if request is not None:
             left = request.departure = Departure(caller)  # type: ignore[attr-defined]
             gone.add_done_callback(lambda gone: None if gone.cancelled() else left.happen())
+            lane.require_room()
             response = await lane.run(caller, self.respond, request, scope, gone)
         if not response.streaming:
             return await self.send_response(response, patient(send))
