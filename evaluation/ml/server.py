@@ -460,7 +460,8 @@ class Handler(BaseHTTPRequestHandler):
         except Departed:
             self.close_connection = True
         except Loading:
-            self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER}, keep=True)
+            loading = {"message": "the model is loading.", "code": "loading", "extra": {}}
+            self.answer(503, loading, {"Retry-After": RETRY_AFTER})
         except TraceError as error:
             # too many wait, or the server that holds the weights is away: both may pass
             if error.code == "unavailable" or error.code.startswith("llm_"):
@@ -499,12 +500,10 @@ class Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
         return not self.house.token or hmac.compare_digest(given.encode(), self.house.token.encode())
 
-    def fail(
-        self, status: int, message: str, code: str, headers: dict[str, str] | None = None, keep: bool = False
-    ) -> None:
-        """What was not read of a request would be taken for the next one: unless `keep`, the connection ends."""
-        self.close_connection |= not keep
-        self.answer(status, {"message": message, "code": code, "extra": {}}, headers)
+    def fail(self, status: int, message: str, code: str) -> None:
+        """What was not read of a request would be taken for the next one, so the connection ends."""
+        self.close_connection = True
+        self.answer(status, {"message": message, "code": code, "extra": {}})
 
     def answer(self, status: int, data: Answer, headers: dict[str, str] | None = None) -> None:
         payload = json.dumps(data, ensure_ascii=False).encode()
