@@ -107,7 +107,7 @@ class Models:
         self, model: Stored | None, fallback: Sequence[Stored] = (), *, is_damaged: bool = False
     ) -> tuple[Stored | None, Slot]:
         """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
-        Where it cannot be loaded, the first of the others that can. `is_damaged`: its files are, so it is not to be
+        Where it cannot be loaded, the others in its place. `is_damaged`: its files are, so it is not to be
         loaded any more, and may be answered with while it is. Raises Loading, or the reason why the wanted one cannot
         be loaded."""
         if is_damaged:
@@ -125,9 +125,9 @@ class Models:
             if slot.error is None:
                 return model, slot
             problem = slot.error
-        for other in fallback:
+        if fallback:
             with suppress(TraceError):
-                return self.get(other)
+                return self.get(fallback[0], fallback[1:])
         raise problem.with_traceback(None)  # else it would collect the frames of every request
 
     def _loaded(self, model: Stored | None) -> Slot | None:
