@@ -190,7 +190,11 @@ def told(error: Exception) -> Answer:
     """An error as whoever asked reads it: a damaged model raises anything."""
     if isinstance(error, TraceError):
         return error.as_dict()
-    return {"message": f"the model failed ({said(error)}).", "code": "engine_failed", "extra": {}}
+    return refusal(f"the model failed ({said(error)}).", "engine_failed")
+
+
+def refusal(message: str, code: str) -> Answer:
+    return {"message": message, "code": code, "extra": {}}
 
 
 def read_json(body: bytes) -> Answer:
@@ -460,8 +464,7 @@ class Handler(BaseHTTPRequestHandler):
         except Departed:
             self.close_connection = True
         except Loading:
-            loading = {"message": "the model is loading.", "code": "loading", "extra": {}}
-            self.answer(503, loading, {"Retry-After": RETRY_AFTER})
+            self.answer(503, refusal("the model is loading.", "loading"), {"Retry-After": RETRY_AFTER})
         except TraceError as error:
             # too many wait, or the server that holds the weights is away: both may pass
             if error.code == "unavailable" or error.code.startswith("llm_"):
@@ -503,7 +506,7 @@ class Handler(BaseHTTPRequestHandler):
     def fail(self, status: int, message: str, code: str) -> None:
         """What was not read of a request would be taken for the next one, so the connection ends."""
         self.close_connection = True
-        self.answer(status, {"message": message, "code": code, "extra": {}})
+        self.answer(status, refusal(message, code))
 
     def answer(self, status: int, data: Answer, headers: dict[str, str] | None = None) -> None:
         payload = json.dumps(data, ensure_ascii=False).encode()
