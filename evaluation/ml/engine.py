@@ -248,9 +248,8 @@ def predict_files(
         for file, rows in zip(files, items, strict=True):
             file.out.parent.mkdir(parents=True, exist_ok=True)
             with file.out.open("a", encoding="utf-8") as handle:
-                fcntl.flock(
-                    handle, fcntl.LOCK_EX
-                )  # whoever is at the same file goes first; its answers are ours
+                # whoever is at the same file goes first; its answers are ours
+                fcntl.flock(handle, fcntl.LOCK_EX)
                 known = finished_ids(file.out) & {str(row["id"]) for row in rows}
                 count = before + len(known)
                 for answers in engine.predict(rows, file.decode, k, known):

@@ -30,9 +30,8 @@ from evaluation.models import RequestDay, RequestLogPolicy, RetrievalRequest
 from trace_site.database import database_now
 
 log = logging.getLogger(__name__)
-MOST_WAITING = (
-    5000  # entries in memory; at 100 requests a second the database may be away for most of a minute
-)
+# entries in memory; at 100 requests a second the database may be away for most of a minute
+MOST_WAITING = 5000
 MOST_AT_ONCE = 200
 WRITE_SECONDS = 1.0  # how often what waits is written
 LONGEST_CALLER = 200

@@ -35,9 +35,8 @@ from training.core.recipe import POCKET
 from training.models import AliasMove, Model
 from training.registry import gate
 
-MOST_HELD = (
-    500  # newer tools; an engine reads them, some 100 a second, within the first question after an import
-)
+# newer tools; an engine reads them, some 100 a second, within the first question after an import
+MOST_HELD = 500
 LONGEST_READ = 4000  # characters of a description, of which an encoder reads less
 ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
 Alias = AliasMove.Alias
