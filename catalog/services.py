@@ -6,14 +6,14 @@ from itertools import count
 from typing import Any
 
 from django.apps import apps
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Max, Model, Q
 from django.utils.module_loading import import_string
 
 from catalog.core.ledger import LedgerRow, assign_slots
 from catalog.models import TokenUnit, Tool
 from trace_site.audit import models as audit_models
-from trace_site.database import database_now
+from trace_site.database import database_now, hold_lock
 from trace_site.lib.errors import TraceError
 
 CATALOG_LOCK = 0x7472_6163  # one writer of the catalog at a time
@@ -22,8 +22,7 @@ LONGEST_REASON = 300
 
 def catalog_lock() -> None:
     """Hold the catalog for this transaction: two imports must not hand out the same slot."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CATALOG_LOCK])
+    hold_lock(CATALOG_LOCK)
 
 
 def ledger_update() -> int:

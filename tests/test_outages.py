@@ -6,12 +6,15 @@ from unittest.mock import patch
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 
 from trace_site import jobs
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
 from trace_site.outages import outage
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,6 +43,11 @@ def handler(ctx):
     fault = left.pop() if left else ""
     if fault == "disk":
         raise OSError(errno.ENOSPC, "No space left on device")
+    if fault == "file":
+        with patch("os.fsync", side_effect=OSError(errno.ENOSPC, "No space left on device")):
+            write_atomic(settings.TRACE_HOME / "half", "written")
+    if fault == "store":
+        raise TraceError("the store does not answer (ReadTimeout).", code="unavailable")
     if fault == "connection":
         terminate()
     if fault == "after the last row":
@@ -71,12 +79,15 @@ def enqueued() -> jobs.Job:
     return jobs.enqueue("faulty", {}, wake=False)
 
 
-@pytest.mark.parametrize("fault", ["connection", "in a transaction", "after the last row", "disk"])
+@pytest.mark.parametrize(
+    "fault", ["connection", "in a transaction", "after the last row", "disk", "file", "store"]
+)
 def test_a_job_that_the_platform_fails_pauses_and_goes_on_by_itself(fault):
     left.append(fault)
     paused = jobs.run(enqueued().pk)
     assert (paused.state, paused.attempt, paused.faults, paused.error) == ("queued", 0, 1, "")
     assert "goes on by itself" in paused.note
+    assert fault != "store" or paused.note.startswith("The store does not answer (ReadTimeout). ")
     assert jobs.run(paused.pk) is None  # not before its pause ends
     jobs.Job.objects.filter(pk=paused.pk).update(not_before=Now() - timedelta(seconds=1))
     assert jobs.run(paused.pk).state == "done"

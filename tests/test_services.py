@@ -193,6 +193,7 @@ def test_a_copy_made_of_a_running_home_has_its_rows_and_sleeps_until_it_is_told_
     assert holder.stdout.readline() == "1 1\n"
     (home / "store").mkdir()
     (home / "store" / "model").write_text("weights")
+    (home / "store" / "scratch").symlink_to("what a job wrote and took away")
     copy, before = home.with_name("copy"), servers(home)
     make = [sys.executable, ROOT / "manage.py", "home_copy", copy]
     assert subprocess.run(make, env=environment(home), capture_output=True).returncode == 0

@@ -271,6 +271,23 @@ def test_who_asks_much_holds_up_himself_alone(site, monkeypatch):
     assert {status for status, _ in held_up} <= {200, 503}
 
 
+def test_nobody_comes_as_several_callers():
+    def callers(at, *requests):
+        client = {"client": ("10.0.0.1", 1), "path": at}
+        return {asgi.caller_of({**client, "headers": list(headers.items())}) for headers in requests}
+
+    told, session, junk = b"authorization", {b"cookie": b"sessionid=s1"}, {b"cookie": b"sessionid=0; theme=1"}
+    spelled = [{told: text} for text in (b"Token abc", b"token abc", b"TOKEN  abc ")]
+    assert len(callers("/api/v1/retrieve", *spelled, {**spelled[0], **junk})) == 1
+    mixed = [{b"cookie": b"theme=%d; sessionid=s1" % number} for number in range(3)]
+    assert (
+        len(callers("/rules/", session, *mixed, {**session, told: b"Token 1"}, {**session, told: b"x"})) == 1
+    )
+    assert len(callers("/api/v1/rules", session, {**session, told: b"Basic 1"}, {**session, told: b" "})) == 1
+    assert len(callers("/rules/", {}, {told: b"Token"}, {b"cookie": b"theme=1"})) == 1
+    assert len(callers("/api/v1/rules", {}, session, junk, spelled[0], {told: b"Token abd"})) == 5
+
+
 def test_who_leaves_while_he_waits_for_his_turn_takes_no_place(site):
     threads = asgi.THREADS[asgi.PAGES]
 
@@ -343,6 +360,20 @@ def test_a_stream_comes_whole_and_in_blocks(site):
         return len((await client.answer())[1]), len(client.taken)
 
     assert of(run()) == (1000 * asgi.BLOCK, 1002)  # the beginning, each block, the end
+
+
+def test_a_stream_that_has_begun_goes_on_when_too_many_wait(site, monkeypatch):
+    async def run():
+        client = Client(site, "/stream", reads=2)
+        while len(client.taken) < 2:
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr(asgi, "MOST_WAITING", 0)
+        refused = await one(site, "/simple")
+        for _ in range(1000):
+            client.room.release()
+        return refused[0], len((await client.answer())[1])
+
+    assert of(run()) == (503, 1000 * asgi.BLOCK)
 
 
 def test_a_file_that_has_not_changed_is_said_to_without_a_type(site):

@@ -168,3 +168,21 @@ def test_who_fetch_the_same_folder_at_once_fetch_it_once(folder, tmp_path, monke
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(lambda _: store.get_dir("runs/1", digest), range(4)))) == 1
     assert len(fetched) == 2, "each of its files"
+
+
+def test_a_fetch_that_breaks_off_leaves_nothing_on_this_machine(folder, tmp_path, monkeypatch):
+    store = Store("memory://breaks-off", cache=tmp_path / "cache")
+    digest, fetch = store.put_dir(folder, "runs/1"), store.filesystem.get_file
+
+    def breaks_off(source, target):
+        if source.endswith("b.bin"):
+            raise ConnectionResetError
+        fetch(source, target)
+
+    with monkeypatch.context() as away:
+        away.setattr(store.filesystem, "get_file", breaks_off)
+        for _ in range(2):
+            with pytest.raises(ConnectionResetError):
+                store.get_dir("runs/1", digest)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_dir() and digest in path.name]
+    assert (store.get_dir("runs/1", digest) / "a.txt").read_text() == "one"

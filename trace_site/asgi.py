@@ -28,7 +28,7 @@ from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
-from django.http import HttpResponseBase
+from django.http import HttpResponseBase, parse_cookie
 from django.urls import set_script_prefix
 from django.utils.module_loading import import_string
 
@@ -67,16 +67,19 @@ class Lane:
         self.waiting: Turns[tuple[str, asyncio.Future[None]]] = Turns()
 
     async def run(self, caller: str, work: Callable[..., T], *args: Any) -> T:
-        """What `work` gives, in a thread, when it is the caller's turn. Raises TraceError `unavailable`."""
+        """What `work` gives, in a thread, when it is the caller's turn."""
         await self.turn(caller)
         try:
             return await asyncio.get_running_loop().run_in_executor(self.threads, work, *args)
         finally:
             self.leave(caller)
 
-    async def turn(self, caller: str) -> None:
+    def require_room(self) -> None:
+        """For one more request; a stream that has begun goes on. Raises TraceError `unavailable`."""
         if len(self.waiting) >= MOST_WAITING:
             raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
+
+    async def turn(self, caller: str) -> None:
         turn = asyncio.get_running_loop().create_future()
         self.waiting.put(caller, (caller, turn))
         self.admit()
@@ -173,6 +176,7 @@ class Site(ASGIHandler):
         if request is not None:
             left = request.departure = Departure(caller)  # type: ignore[attr-defined]
             gone.add_done_callback(lambda gone: None if gone.cancelled() else left.happen())
+            lane.require_room()
             response = await lane.run(caller, self.respond, request, scope, gone)
         if not response.streaming:
             return await self.send_response(response, patient(send))
@@ -228,14 +232,16 @@ def lane_of(path: str) -> str:
 
 
 def caller_of(scope: dict[str, Any]) -> str:
-    """Whose turn a request takes: its token's, its browser's, else its address's. Who that is finds the view."""
+    """Whose turn a request takes: its token's or its session's, whichever its view will know it by, else its address's.
+    Nothing else of a request counts, so that nobody comes as several callers. Who that is finds the view."""
     headers = dict(scope["headers"])
-    said = (
-        headers.get(b"authorization")
-        or headers.get(b"cookie")
-        or str((scope.get("client") or [""])[0]).encode()
-    )
-    return hashlib.sha256(said).hexdigest()[:16]
+    scheme, *said = headers.get(b"authorization", b"").split()[:2] or [b""]
+    cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
+    token = said[0] if said and scheme.lower() == b"token" else b""
+    session = cookies.get(settings.SESSION_COOKIE_NAME, "").encode()
+    known = token or session if scope["path"].startswith("/api/") else session or token
+    address = str((scope.get("client") or [""])[0]).encode()
+    return hashlib.sha256(known or address).hexdigest()[:16]
 
 
 def most_taken(scope: dict[str, Any]) -> tuple[int, TraceError]:

@@ -71,8 +71,8 @@ def grant_rights() -> None:
     Raises TraceError `bad_setting` where the owner may make no role.
     """
     role = str(settings.DATABASE_APPLICATION["USER"])
+    hold_lock(LOCK)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         cursor.execute(ABOUT, [role])
         owner, rules_all, schema, known = cursor.fetchone()
         if role == owner:
@@ -124,6 +124,12 @@ def _run(cursor: CursorWrapper, statement: str, **names: str) -> None:
 # What a frozen table's trigger says, for people: a change of what is frozen is refused, not a crash.
 
 RAISED = "23000"  # integrity_constraint_violation: our triggers raise it, Postgres itself only its subcodes
+
+
+def hold_lock(lock: int) -> None:
+    """Until this transaction ends, others who want what this number stands for wait."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock])
 
 
 def frozen_error(error: Exception) -> TraceError | None:

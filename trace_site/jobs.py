@@ -355,7 +355,7 @@ def _pause(context: JobContext, away: TraceError) -> None:
         faults=faults + 1,
         not_before=Now() + timedelta(seconds=seconds),
         finished_at=None,
-        note=f"{away.message.capitalize()} It goes on by itself.",
+        note=f"{away.message[:1].upper()}{away.message[1:]} It goes on by itself.",
     )
 
 

@@ -21,17 +21,18 @@ PLATFORM = ("disk_full", "ledger_down", "unavailable")  # codes of what is told 
 
 def outage(error: BaseException | None) -> TraceError | None:
     """What of the platform failed; None where it was something else. An error that was raised while another was
-    handled may be that one's echo: a connection that ends in a transaction is None to what closes it."""
+    handled may be that one's echo: a connection that ends in a transaction is None to what closes it. One of ours is
+    only where it says so: a file that could not be written, because the disk is full."""
     while error is not None:
-        if isinstance(error, TraceError):
-            return error if error.code in PLATFORM else None
+        if isinstance(error, TraceError) and error.code in PLATFORM:
+            return error
         if isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in FULL):
             return _outage("the disk is full.", "disk_full", "An admin has to free space.")
         if isinstance(error, redis.ConnectionError | redis.TimeoutError):
             return _outage("Redis does not answer.", "unavailable")
         if isinstance(error, AWAY) and not isinstance(error.__cause__, DiskFull):
             return _outage("the database is away or busy.", "unavailable")
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if isinstance(error, TraceError) else error.__context__)
     return None
 
 

@@ -364,9 +364,8 @@ STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
 WHITENOISE_USE_FINDERS = True
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5_100_000  # limits.IN_MEMORY
-DATA_UPLOAD_MAX_NUMBER_FIELDS = (
-    2000  # the largest rule in the editor: 200 look-alikes, 100 clauses, 200 tests
-)
+# the largest rule in the editor: 200 look-alikes, 100 clauses, 200 tests
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -3,7 +3,6 @@
 In: rows of any importer. Out: checked `ToolRecord`s with a content hash, and a `CatalogDiff`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
+from trace_site.lib.files import UNSTORABLE, content_hash
 
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # NUL and halves of surrogate pairs
 MAX_NAME = 400
 MAX_PART = 300
 MAX_DESCRIPTION = 20_000

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Max, QuerySet
 from django.shortcuts import get_object_or_404
 
 from catalog.core.near_duplicates import DuplicateIndex
 from catalog.models import LabelledQuery
 from trace_site.audit import models as audit_models
+from trace_site.database import hold_lock
 
 LOCK = 7152901  # of pg_advisory_xact_lock; any number that nothing else uses
 GUARDED = (LabelledQuery.Use.BENCHMARK, LabelledQuery.Use.FEW_SHOT)
@@ -72,8 +73,7 @@ def _firewall(uses: tuple[str, ...]) -> Firewall:
 
 def registry_lock() -> None:
     """Inside a transaction: wait until no other one enters few-shot or benchmark queries."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    hold_lock(LOCK)
 
 
 @transaction.atomic

@@ -19,9 +19,8 @@ from evaluation.core.stats import DRAWS, Interval, bootstrap_table
 # the metrics that are compared, by what the evaluations hold
 COMPARED = (("accuracy",), ("passed",), ("recall@gen", "precision@gen"), ("hit@1", "recall@5"))
 SIZE = "set_size"
-FEWEST = (
-    6  # queries that must differ: of 5 that all favour one side, the sign test's p is still 2 / 2**5 > 0.05
-)
+# queries that must differ: of 5 that all favour one side, the sign test's p is still 2 / 2**5 > 0.05
+FEWEST = 6
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "cannot tell"
 Scores = Mapping[Any, tuple[str, Mapping[str, float]]]  # {query: (domain, {metric: score})}
 

@@ -69,9 +69,8 @@ class ClusterCoverage:
     covered: tuple[Pair, ...]
     uncovered: tuple[Pair, ...]
     named: tuple[Pair, ...]  # those of the uncovered ones that a published rule holds and does not tell apart
-    apart: tuple[
-        Pair, ...
-    ]  # of any two of its tools that a published rule tells apart, joined by an edge or not
+    # of any two of its tools that a published rule tells apart, joined by an edge or not
+    apart: tuple[Pair, ...]
     rules: tuple[int, ...]  # published rules that cover an edge here
     naming: tuple[int, ...]  # published rules that only name one that is uncovered
     drafts: tuple[int, ...]  # drafts that hold two tools of it

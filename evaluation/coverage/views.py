@@ -376,9 +376,8 @@ def _lay_out(clustering: int) -> None:
         cursor.execute(MEANS, [clustering])
         found = cursor.fetchall()
     means = [[float(value) for value in text.strip("[]").split(",")] if text else [] for _, _, text in found]
-    rows = np.zeros(
-        (len(found), max(map(len, means), default=1) or 1), dtype=np.float32
-    )  # 0: nothing is embedded
+    # 0: nothing is embedded
+    rows = np.zeros((len(found), max(map(len, means), default=1) or 1), dtype=np.float32)
     for place, mean in enumerate(means):
         rows[place, : len(mean)] = mean
     points, radii = layout(rows, np.array([size for _, size, _ in found], dtype=np.int64))

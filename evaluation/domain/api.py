@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.http import Http404
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -21,8 +20,9 @@ from evaluation.coverage.gaps import (
     trend,
 )
 from evaluation.coverage.one_count import one_count
+from evaluation.coverage.views import rolled_up
 from evaluation.domain import selectors
-from evaluation.models import DomainFigures, DomainRollup
+from evaluation.models import DomainFigures
 from trace_site.rest.examples import answer_example, examples_beside, page_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, number_key, page_limit
@@ -150,13 +150,6 @@ def _text(said: list[selectors.Said]) -> str:
     return "".join(part.text for part in said)
 
 
-def _row(domain: str) -> DomainRollup:
-    row = domain_rollups().get(domain)
-    if row is None:
-        raise Http404
-    return row
-
-
 class CoverageList(ApiView):
     @extend_schema(responses=page_of(CoverageOut), examples=[page_example(EXAMPLES["coverage"])])
     def get(self, request: Request) -> Response:
@@ -175,7 +168,7 @@ class CoverageOne(ApiView):
     )
     def get(self, request: Request, domain: str) -> Response:
         """Read a domain's coverage. With its trend over rules, clusters and models."""
-        told = _told(selectors.domain_page(_row(domain)))
+        told = _told(selectors.domain_page(rolled_up(domain)))
         told.trend = [_figures(point) for point in trend(domain)]
         return Response(CoverageOneOut(told).data)
 
@@ -188,7 +181,7 @@ class CoverageGaps(ApiView):
     )
     def get(self, request: Request, domain: str) -> Response:
         """List a domain's clusters by rank. Those with the most wrong answers expected first."""
-        _row(domain)
+        rolled_up(domain)
         asked = self.read_query(GapsIn)
         chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
         size, after = page_limit(request), number_key(request)

@@ -67,11 +67,11 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
         decodes = {*default_decodes(benchmark, candidate), *default_decodes(benchmark, champion or candidate)}
         for decode in ASKED:
             if decode in decodes:
-                sides = [
-                    by.get((one.pk, benchmark.pk, decode)) if one else None for one in (candidate, champion)
-                ]
-                baseline = by.get((None, benchmark.pk, str(Decode.EMBEDDING)))
-                _collect(found, benchmark, decode, sides, baseline, scores, candidate, champion)
+                asking = Asking(found, benchmark, decode, scores)
+                ours = by.get((candidate.pk, benchmark.pk, decode))
+                theirs = by.get((champion.pk, benchmark.pk, decode)) if champion else None
+                asking.tell_missing(ours, theirs, candidate, champion)
+                asking.collect(ours, theirs, by.get((None, benchmark.pk, str(Decode.EMBEDDING))))
     for who, model in (("candidate", candidate), ("champion", champion)):
         said = [clause_words(one) for one in by.values() if model and one.model_id == model.pk]
         found.notes += [f"The {who} answered {words}." for words in dict.fromkeys(filter(None, said))]
@@ -115,67 +115,82 @@ def _scores(evaluations: Collection[int]) -> tuple[dict[int, Scores], int | None
     return found, definition
 
 
-def _collect(
-    found: Evidence,
-    benchmark: Benchmark,
-    decode: str,
-    sides: list[Evaluation | None],
-    baseline: Evaluation | None,
-    scores: dict[int, Scores],
-    candidate: Model,
-    champion: Model | None,
-) -> None:
-    """Add what the two sides and the embedding answered to one benchmark with one decoding."""
-    ours, theirs = sides
-    is_outside = benchmark.kind == Benchmark.Kind.OUTSIDE
-    label = f"{benchmark}, {decode}"
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One benchmark, asked with one decoding. `scores`: of every evaluation."""
 
-    def lacking(note: str, verdict: str = gate.CANNOT_TELL) -> None:
-        what = (benchmark.kind, str(benchmark), benchmark.tier, decode, note)
-        found.unmeasured.append(gate.unmeasured(*what, verdict))
+    found: Evidence
+    benchmark: Benchmark
+    decode: str
+    scores: dict[int, Scores]
 
-    if ours is None and decode not in default_decodes(benchmark, candidate):
-        lacking("the champion answers so, and the candidate cannot", gate.FAIL)
-    elif ours is None:
-        lacking("the candidate was not measured so")
-    elif champion and theirs is None and decode not in default_decodes(benchmark, champion):
-        found.notes.append(f"{label}: the champion does not answer so, and nothing can be lost.")
-    elif champion and theirs is None:
-        lacking("the champion was not measured so")
-    elif theirs is not None and ours.backend != theirs.backend:
-        each = f"the candidate answered {backend_words(ours)}, the champion {backend_words(theirs)}"
-        found.notes.append(f"{label}: {each}. Each is compared as it is served.")
-    if ours is None:
-        return
+    def collect(
+        self, ours: Evaluation | None, theirs: Evaluation | None, baseline: Evaluation | None
+    ) -> None:
+        """Add what the candidate, the champion and the embedding answered."""
+        if ours is None:
+            return
+        is_outside = self.benchmark.kind == Benchmark.Kind.OUTSIDE
+        if theirs is not None:
+            metrics = OUTSIDE if is_outside else METRICS[self.decode]
+            self.compare(self.found.champion, ours, theirs, metrics, ours)
+        if baseline is not None and not is_outside:
+            for to, one in zip(self.found.embedding, (ours, theirs), strict=True):
+                if one is not None:
+                    self.compare(to, one, baseline, FIRST, ours)
 
-    def add(to: list[Asked], one: Evaluation, other: Evaluation, metrics: tuple[str, ...]) -> None:
-        a, b = scores[one.pk], scores[other.pk]
+    def compare(
+        self,
+        to: list[Asked],
+        one: Evaluation,
+        other: Evaluation,
+        metrics: tuple[str, ...],
+        candidate: Evaluation,
+    ) -> None:
+        """`candidate`: whose groups count, also where the champion meets the embedding."""
+        a, b, grouped = (self.scores[each.pk] for each in (one, other, candidate))
         for metric in metrics:
             items = [item for item in a if item in b and metric in a[item][1] and metric in b[item][1]]
             if items:
                 columns = (
                     [a[item][0] for item in items],
-                    # of the candidate, also where the champion meets the embedding
-                    [scores[ours.pk].get(item, ("", {}, False))[1].get("group", "") for item in items],
+                    [grouped[item][1].get("group", "") if item in grouped else "" for item in items],
                     [float(a[item][1][metric]) for item in items],
                     [float(b[item][1][metric]) for item in items],
                 )
-                what = (benchmark.kind, str(benchmark), decode, metric, items, *columns)
+                what = (self.benchmark.kind, str(self.benchmark), self.decode, metric, items, *columns)
                 exceptions = [a[item][2] for item in items]
-                to.append(Asked(*what, tier=benchmark.tier, exceptions=exceptions, ids=(one.pk, other.pk)))
+                ids = (one.pk, other.pk)
+                to.append(Asked(*what, tier=self.benchmark.tier, exceptions=exceptions, ids=ids))
             if lost := sum(metric in told for _, told, _ in b.values()) - len(items):
-                lacking(
+                self.lacks(
                     f"{metric} is known of {lost} requests of the opponent that the candidate has none of"
                 )
             elif not items:
-                found.notes.append(f"{label}: no request has {metric} of both.")
+                self.note(f"no request has {metric} of both.")
 
-    if theirs is not None:
-        add(found.champion, ours, theirs, OUTSIDE if is_outside else METRICS[decode])
-    if baseline is not None and not is_outside:
-        add(found.embedding[0], ours, baseline, FIRST)
-        if theirs is not None:
-            add(found.embedding[1], theirs, baseline, FIRST)
+    def tell_missing(
+        self, ours: Evaluation | None, theirs: Evaluation | None, candidate: Model, champion: Model | None
+    ) -> None:
+        """What keeps the two from being compared as one answers like the other."""
+        if ours is None and self.decode not in default_decodes(self.benchmark, candidate):
+            self.lacks("the champion answers so, and the candidate cannot", gate.FAIL)
+        elif ours is None:
+            self.lacks("the candidate was not measured so")
+        elif champion and theirs is None and self.decode not in default_decodes(self.benchmark, champion):
+            self.note("the champion does not answer so, and nothing can be lost.")
+        elif champion and theirs is None:
+            self.lacks("the champion was not measured so")
+        elif theirs is not None and ours.backend != theirs.backend:
+            each = f"the candidate answered {backend_words(ours)}, the champion {backend_words(theirs)}"
+            self.note(f"{each}. Each is compared as it is served.")
+
+    def lacks(self, note: str, verdict: str = gate.CANNOT_TELL) -> None:
+        what = (self.benchmark.kind, str(self.benchmark), self.benchmark.tier, self.decode, note)
+        self.found.unmeasured.append(gate.unmeasured(*what, verdict))
+
+    def note(self, said: str) -> None:
+        self.found.notes.append(f"{self.benchmark}, {self.decode}: {said}")
 
 
 def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> list[int]:

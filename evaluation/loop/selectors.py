@@ -111,9 +111,8 @@ class Facts:
     reports: dict[int, GateReport]  # {model: the newest}
     tests: dict[int, dict[int, RuleTestResult]]  # {version: {model: ...}}
     crowned: dict[int, AliasMove]  # {model: when it became champion}
-    untaught: dict[
-        int, Counter[bool]
-    ]  # {rule: clauses the champion was not trained on, by whether they wait}
+    # {rule: clauses the champion was not trained on, by whether they wait}
+    untaught: dict[int, Counter[bool]]
 
 
 def courses(versions: Sequence[RuleVersion]) -> list[Course]:

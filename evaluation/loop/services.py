@@ -27,9 +27,8 @@ from training.models import ENDED_BADLY, UNDER_WAY, AliasMove
 from training.registry.registry import current_aliases
 
 KIND = "rule_result"
-TOLD_WITHIN = timedelta(
-    days=30
-)  # reports older than this are told nobody any more; read notices are kept longer
+# reports older than this are told nobody any more; read notices are kept longer
+TOLD_WITHIN = timedelta(days=30)
 
 
 def sweep() -> int:

@@ -61,7 +61,7 @@ class Engine:
         return Writing(self.export) if isinstance(self.export, Export) else Deciding(self.export)
 
     def predict(
-        self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
+        self, items: Sequence[Item], decode: str, k: int, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
         """Predictions batch by batch. `done` ids are left out; batches stay what they would be without it, so
         that a resumed run computes what an uninterrupted one would."""
@@ -185,7 +185,7 @@ def open_engine(folder: Path, threads: int = 2) -> Any:
     return open_remote(folder, digest, spec) or Engine(load(folder, digest, spec))
 
 
-def open_untrained(threads: int = 2) -> Engine:
+def open_untrained(threads: int) -> Engine:
     """An engine that knows nothing but what it is given to hold."""
     torch.set_num_threads(threads)
     return Engine(untrained_pocket())
@@ -248,9 +248,8 @@ def predict_files(
         for file, rows in zip(files, items, strict=True):
             file.out.parent.mkdir(parents=True, exist_ok=True)
             with file.out.open("a", encoding="utf-8") as handle:
-                fcntl.flock(
-                    handle, fcntl.LOCK_EX
-                )  # whoever is at the same file goes first; its answers are ours
+                # whoever is at the same file goes first; its answers are ours
+                fcntl.flock(handle, fcntl.LOCK_EX)
                 known = finished_ids(file.out) & {str(row["id"]) for row in rows}
                 count = before + len(known)
                 for answers in engine.predict(rows, file.decode, k, known):

@@ -301,7 +301,7 @@ class Engine:
         return POOL.submit(self.answer, *asked).result
 
     def predict(
-        self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
+        self, items: Sequence[Item], decode: str, k: int, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
         """Predictions in the order of the items, some at a time; `done` ids are left out."""
         left = [item for item in items if str(item["id"]) not in done]

@@ -142,7 +142,7 @@ def beam(
     scores: Scores,
     root: Node,
     masks: Sequence[Mask],
-    width: int = BEAMS,
+    width: int,
 ) -> list[Ranking]:
     """The usual constrained beam search: `width` prefixes survive each step, so it may miss the best tool."""
     beams: list[list[Beam]] = [[Beam(0.0, root, [])] for _ in asked]

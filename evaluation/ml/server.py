@@ -107,7 +107,7 @@ class Models:
         self, model: Stored | None, fallback: Sequence[Stored] = (), *, is_damaged: bool = False
     ) -> tuple[Stored | None, Slot]:
         """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
-        Where it cannot be loaded, the first of the others that can. `is_damaged`: its files are, so it is not to be
+        Where it cannot be loaded, the others in its place. `is_damaged`: its files are, so it is not to be
         loaded any more, and may be answered with while it is. Raises Loading, or the reason why the wanted one cannot
         be loaded."""
         if is_damaged:
@@ -125,9 +125,9 @@ class Models:
             if slot.error is None:
                 return model, slot
             problem = slot.error
-        for other in fallback:
+        if fallback:
             with suppress(TraceError):
-                return self.get(other)
+                return self.get(fallback[0], fallback[1:])
         raise problem.with_traceback(None)  # else it would collect the frames of every request
 
     def _loaded(self, model: Stored | None) -> Slot | None:
@@ -190,7 +190,11 @@ def told(error: Exception) -> Answer:
     """An error as whoever asked reads it: a damaged model raises anything."""
     if isinstance(error, TraceError):
         return error.as_dict()
-    return {"message": f"the model failed ({said(error)}).", "code": "engine_failed", "extra": {}}
+    return refusal(f"the model failed ({said(error)}).", "engine_failed")
+
+
+def refusal(message: str, code: str) -> Answer:
+    return {"message": message, "code": code, "extra": {}}
 
 
 def read_json(body: bytes) -> Answer:
@@ -460,7 +464,7 @@ class Handler(BaseHTTPRequestHandler):
         except Departed:
             self.close_connection = True
         except Loading:
-            self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER}, keep=True)
+            self.answer(503, refusal("the model is loading.", "loading"), {"Retry-After": RETRY_AFTER})
         except TraceError as error:
             # too many wait, or the server that holds the weights is away: both may pass
             if error.code == "unavailable" or error.code.startswith("llm_"):
@@ -499,12 +503,10 @@ class Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
         return not self.house.token or hmac.compare_digest(given.encode(), self.house.token.encode())
 
-    def fail(
-        self, status: int, message: str, code: str, headers: dict[str, str] | None = None, keep: bool = False
-    ) -> None:
-        """What was not read of a request would be taken for the next one: unless `keep`, the connection ends."""
-        self.close_connection |= not keep
-        self.answer(status, {"message": message, "code": code, "extra": {}}, headers)
+    def fail(self, status: int, message: str, code: str) -> None:
+        """What was not read of a request would be taken for the next one, so the connection ends."""
+        self.close_connection = True
+        self.answer(status, refusal(message, code))
 
     def answer(self, status: int, data: Answer, headers: dict[str, str] | None = None) -> None:
         payload = json.dumps(data, ensure_ascii=False).encode()

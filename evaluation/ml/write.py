@@ -72,7 +72,7 @@ class Writer:
         result: Written,
         seen: Seen,
         ranking: Search,
-        mask: trie.Mask = NOTHING,
+        mask: trie.Mask,
         heard: Heard | None = None,
     ) -> Writing:
         """Free thinking, then a list that can only hold tools, none of its mask among them; `ranked` is what `ranking`

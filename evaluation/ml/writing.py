@@ -120,10 +120,11 @@ class Writing(Batch):
                 self.looks[one] = {"ranking": top.ranking, "features": features}
                 continue
             row = fast_row(self.export, one.item, one.k, top, granted.get(one), features)
-            self.looks[one] = {**row, "ranking": top.ranking}
             if one.decode == FAST:
                 one.answer(row)
-            elif one.on_event is not None:
+                continue
+            self.looks[one] = {**row, "ranking": top.ranking}
+            if one.on_event is not None:
                 one.on_event("fast", row)
 
     def _lead(self, one: Asked) -> list[int]:
@@ -189,13 +190,14 @@ class Writing(Batch):
             self.running = [pair for pair, ended in zip(self.running, ends, strict=True) if not ended]
             self.contexts.drop([running.context for running, _ in over])
         for running, one in over:
+            look = self.looks.pop(one, {})
             if not one.done.is_set():
-                one.answer(self._written(one, running.result))
+                one.answer(self._written(one, running.result, look))
 
-    def _written(self, one: Asked, result: Written) -> Item:
+    def _written(self, one: Asked, result: Written, look: Item) -> Item:
         banned = self.export.banned(one.item)
         if one.decode == TRACE_FREE:
             return parsed_row(self.export, one.item, result, banned)
-        row, look = listed_row(self.export, one.item, result, banned), self.looks.pop(one)
+        row = listed_row(self.export, one.item, result, banned)
         row = {"features": look["features"] | list_features(result, look.pop("ranking"))} | row
         return row if one.decode == TRACE else {"id": one.item["id"], "fast": look, "trace": row}

@@ -30,9 +30,8 @@ from evaluation.models import RequestDay, RequestLogPolicy, RetrievalRequest
 from trace_site.database import database_now
 
 log = logging.getLogger(__name__)
-MOST_WAITING = (
-    5000  # entries in memory; at 100 requests a second the database may be away for most of a minute
-)
+# entries in memory; at 100 requests a second the database may be away for most of a minute
+MOST_WAITING = 5000
 MOST_AT_ONCE = 200
 WRITE_SECONDS = 1.0  # how often what waits is written
 LONGEST_CALLER = 200
@@ -99,8 +98,9 @@ class Log:
 
     def __init__(self) -> None:
         self.waiting: deque[Entry] = deque()
+        self.taken: list[Entry] = []  # what is being written
         self.asked = self.lost = 0
-        self.counting = threading.Lock()  # of the two numbers
+        self.counting = threading.Lock()  # of these
         self.writing = threading.Lock()  # one writer at a time
         self.thread: threading.Thread | None = None
 
@@ -114,8 +114,9 @@ class Log:
                 self.waiting.append(entry)
 
     def holds(self, key: UUID) -> bool:
-        """Whether the request waits here to be written."""
-        return any(entry.key == key for entry in list(self.waiting))
+        """Whether the request waits here to be written, or is being written."""
+        with self.counting:
+            return any(entry.key == key for entry in (*self.waiting, *self.taken))
 
     def start(self) -> None:
         """From here on what waits is written without being asked; the rest at the end of the process."""
@@ -138,8 +139,8 @@ class Log:
 
     def _write_some(self, most: int = MOST_AT_ONCE) -> bool:
         """Whether to go on. An entry that the database refuses is lost, and it alone."""
-        entries = [self.waiting.popleft() for _ in range(min(len(self.waiting), most))]
         with self.counting:
+            entries = self.taken = [self.waiting.popleft() for _ in range(min(len(self.waiting), most))]
             asked, lost, self.asked, self.lost = self.asked, self.lost, 0, 0
         try:
             with transaction.atomic():
@@ -159,10 +160,12 @@ class Log:
             log.exception("%d requests were not logged", len(entries))
             self.put_back([], asked, lost + len(entries))
             return bool(entries)
+        self.taken = []
         return True
 
     def put_back(self, entries: Sequence[Entry], asked: int, lost: int) -> None:
         with self.counting:
+            self.taken = []
             self.waiting.extendleft(reversed(entries))
             self.asked += asked
             self.lost += lost

@@ -7,13 +7,13 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 
+from evaluation.core.asking import MODES
 from evaluation.models import RequestDay, RetrievalRequest
 from evaluation.requests.log import ANSWERED, caller_hash
 from synthesis.llm.ledger import Percentile
 from trace_site.database import database_now
 
 Verdict = RetrievalRequest.Verdict
-MODES = ("fast", "trace", "both")
 VERDICTS = {"wrong": "reported wrong", "right": "reported right", "any": "reported"}
 OUTCOMES = {
     "answered": "answered",

@@ -113,25 +113,7 @@ def feedback_give(
 
     Raises TraceError `not_found`, `unknown_tool`.
     """
-    logged = is_logged(key, user.pk)
-    if logged is None or not (logged or query):
-        raise TraceError(
-            f"there is no request {key} of yours" + ("." if logged is None else " in the log."),
-            code="not_found",
-            where="id",
-            hint="Only a share is kept. Send `query` and `tools` along, and the report is kept all the same.",
-        )
-    if (
-        logged
-        and not caller
-        and not (requests.holds(key) or RetrievalRequest.objects.filter(key=key).exists())
-    ):
-        raise TraceError(
-            f"the log does not have request {key}: it was erased, or is not written yet.",
-            code="not_found",
-            where="id",
-            hint="Send the `caller` that the request named, or ask again in a few seconds.",
-        )
+    require_answered(key, user.pk, query=query, caller=caller)
     given = {"expected": list(dict.fromkeys(expected)), "tools": list(dict.fromkeys(tools))}
     require_known(given)
     keeps_texts = policy().keeps_texts
@@ -156,6 +138,26 @@ def feedback_give(
     row.reported_at = now
     row.save(update_fields=REPORTED)
     return row
+
+
+def require_answered(key: UUID, owner: int, *, query: str, caller: str) -> None:
+    """Raises TraceError `not_found` of a request of somebody else, and where what the log lacks does not come along."""
+    logged = is_logged(key, owner)
+    if logged is None or not (logged or query):
+        raise TraceError(
+            f"there is no request {key} of yours" + ("." if logged is None else " in the log."),
+            code="not_found",
+            where="id",
+            hint="Only a share is kept. Send `query` and `tools` along, and the report is kept all the same.",
+        )
+    if not logged or caller or requests.holds(key) or RetrievalRequest.objects.filter(key=key).exists():
+        return
+    raise TraceError(
+        f"the log does not have request {key}: it was erased, or is not written yet.",
+        code="not_found",
+        where="id",
+        hint="Send the `caller` that the request named, or ask again in a few seconds.",
+    )
 
 
 def require_known(given: Mapping[str, Sequence[str]]) -> None:

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from evaluation.core.asking import MODES
 from evaluation.models import RetrievalRequest
 from evaluation.requests import selectors, services
 from evaluation.requests.log import policy
@@ -32,7 +33,7 @@ def _page(request: HttpRequest, **more: Any) -> HttpResponse:
         "share": f"{100 * kept.share:g}",
         "verdicts": selectors.VERDICTS,
         "outcomes": selectors.OUTCOMES,
-        "modes": selectors.MODES,
+        "modes": MODES,
         **more,
     }
     refused = more.get("policy_problem") or more.get("erase_problem")

@@ -7,11 +7,10 @@ a page may show any evaluations beside each other, and says by which rules and c
 
 from dataclasses import dataclass
 
-from django.db import connection
-
 from evaluation.coverage.selectors import Definition, definition_now
 from evaluation.models import GroupDefinition
 from trace_site.audit import models as audit_models
+from trace_site.database import hold_lock
 from trace_site.jobs import Job
 from training.models import ENDED_BADLY
 
@@ -51,8 +50,7 @@ def hold(definition: Definition, job: Job | None) -> GroupDefinition:
 
 def lock() -> None:
     """To the end of the transaction nobody else publishes numbers of requests."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    hold_lock(LOCK)
 
 
 def define(definition: Definition, job: Job | None) -> GroupDefinition:

@@ -30,7 +30,7 @@ from evaluation.retrieval.calibration import (
     WITHHELD_FIRST,
     judged,
 )
-from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
+from evaluation.retrieval.engine import RETRY_AFTER, Engine, ask, ask_in_lines, running_engine
 from evaluation.retrieval.lookups import NOTHING_IN_FORCE, KnownTool, Lookups, lookups
 from trace_site.artefacts import engine_store
 from trace_site.lib.child import Event, run_child
@@ -333,11 +333,7 @@ def answer_of(
 
 
 def retrieve_many(
-    queries: Sequence[Query],
-    model: str | int | Model = "champion",
-    known: Lookups | None = None,
-    *,
-    departure: Departure | None = None,
+    queries: Sequence[Query], model: str, known: Lookups, *, departure: Departure
 ) -> list[Answer | TraceError]:
     """An answer a query, all of one model; of a query that the engine refuses, why. Raises as `retrieve` does."""
     session = Session(queries, model, known)
@@ -379,12 +375,10 @@ def retrieve_in_parts(
                 return
             case "error":
                 raise _refused(part)
+    again = {"retry_after": RETRY_AFTER}
     raise TraceError(
-        "the engine ended within its answer.", code="unavailable", hint="Ask again.", extra=AGAIN
+        "the engine ended within its answer.", code="unavailable", hint="Ask again.", extra=again
     )
-
-
-AGAIN = {"retry_after": 1}
 
 
 def _refused(said: Mapping[str, Any]) -> TraceError:
@@ -442,7 +436,7 @@ def described(
 
 
 def model_notes(
-    model: Model | None, wanted: Model | None, outdated: Model | None, is_damaged: bool = False
+    model: Model | None, wanted: Model | None, outdated: Model | None, is_damaged: bool
 ) -> list[str]:
     if wanted is None:
         old = f"Model {outdated.pk} is of an earlier version and must be trained again" if outdated else ""

@@ -9,12 +9,12 @@ is never compared in its place.
 from dataclasses import dataclass
 from typing import Any
 
+from training.core.recipe import CELL
 from training.core.stages import SPEED_ONLY
 from training.models import Model, Run
 from training.runs.services import plain_hash
 
 LEARNED = {Run.Retrieval.RULES: Run.Retrieval.REASONED}  # a retrieval with rule samples: the same without
-CELL = ("format", "memo", "retrieval", "base", "seed")
 WITHOUT_BULK = ("card", "lineage", "run__log_tail", "run__summary", "run__snapshot__manifest")
 
 

@@ -180,9 +180,8 @@ class RuleBook:
 
     def with_tools(self, states: Mapping[str, ToolState]) -> "RuleBook":
         new, same_names = copy(self), states.keys() == self.tools.states.keys()
-        new.tools = (
-            copy(self.tools) if same_names else KnownTools(states)
-        )  # a copy keeps what finds the names
+        # a copy keeps what finds the names
+        new.tools = copy(self.tools) if same_names else KnownTools(states)
         new.tools.states = states
         return new
 

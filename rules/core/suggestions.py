@@ -598,9 +598,8 @@ class Suggester:
                 score = round(min(1.0, one.score + 0.3), 3)
                 one = replace(one, failures=tuple(failures), score=score, why=why)
             yield one
-        wanted: defaultdict[str, list[list[Failure]]] = defaultdict(
-            list
-        )  # both ways of a pair at the more frequent
+        # both ways of a pair at the more frequent
+        wanted: defaultdict[str, list[list[Failure]]] = defaultdict(list)
         for missed in alone.values():
             ways = sorted(missed, key=lambda failure: (-len(failure.queries), failure.wanted))
             wanted[ways[0].wanted].append(ways)

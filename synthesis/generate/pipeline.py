@@ -138,7 +138,7 @@ class Pipeline:
         candidate = candidate_of(request, draft)
         if fresh or unit.given:
             tried.failures = query_failures(candidate, self.context)
-            if fresh and candidate.query in unit.refused | self.context.rejected:
+            if fresh and (candidate.query in unit.refused or candidate.query in self.context.rejected):
                 tried.failures.append(Failure("near_duplicate", REFUSED, candidate.query))
             if tried.failures:
                 tried.outcome, tried.critique = "filtered", _told(tried.failures)

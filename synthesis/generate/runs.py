@@ -192,7 +192,7 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
     refused = rejected.exclude(query="").values_list("query", flat=True)
     context = catalog.filter_context(recipe, queries, published_codes(), refused)
     pipeline = Pipeline(staff.writers, context, recipe.retries)
-    for outcomes in staff.written(pipeline, _units(run, recipe, pending, catalog), progress):
+    for outcomes in staff.written(pipeline, _units(recipe, pending, catalog), progress):
         # a batch whose commit was not heard of is found committed
         patiently(partial(_commit, ctx, run, staff.writers, outcomes))
         done += len(outcomes)
@@ -205,9 +205,7 @@ def _pending(run: SynthesisRun) -> QuerySet[Sample]:
     return untraced().filter(shared_by__run=run, shared_by__why="")
 
 
-def _units(
-    run: SynthesisRun, recipe: Recipe, pending: QuerySet[Sample], catalog: CatalogView
-) -> Iterator[Unit]:
+def _units(recipe: Recipe, pending: QuerySet[Sample], catalog: CatalogView) -> Iterator[Unit]:
     """What is pending now, read in chunks as it is asked for."""
     waiting = list(pending.values_list("pk", flat=True))
     shots = FewShots(few_shot_queries(), recipe.query.few_shots)

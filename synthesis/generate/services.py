@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from catalog.models import Domain
 from rules.models import Rule
@@ -15,6 +15,7 @@ from synthesis.llm.writers import clients, endpoints, recorded
 from synthesis.models import SynthesisRun
 from trace_site import jobs
 from trace_site.audit import models as audit_models
+from trace_site.database import hold_lock
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Endpoint, NoLedger
@@ -133,8 +134,7 @@ def synthesis_start(
 
 def hold_starts() -> None:
     """Let nobody else start a run or a rebuild until this transaction ends: two that are equal are one."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    hold_lock(LOCK)
 
 
 @transaction.atomic

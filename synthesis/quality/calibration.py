@@ -189,9 +189,8 @@ def calibration_draw(
 def calibration_withdraw(*, actor: Any) -> int:
     """Take what nobody has opened yet out of the queue again; how many. It can be drawn anew."""
     waiting = ReviewItem.objects.filter(calibration=True, state=ReviewItem.State.OPEN, decisions=None)
-    items = list(
-        waiting.select_for_update(skip_locked=True, of=("self",))
-    )  # what somebody takes now is theirs
+    # what somebody takes now is theirs
+    items = list(waiting.select_for_update(skip_locked=True, of=("self",)))
     if items:
         detail = {"items": len(items)}
         audit_models.record(actor=actor, action="review.calibration_withdraw", obj=items[0], detail=detail)

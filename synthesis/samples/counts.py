@@ -195,7 +195,17 @@ def sample_counts(filters: Mapping[str, Any]) -> Tally:
     """Of samples by branch, domain, style, tier, machine, human, approved_how, writer, and of one rule (its code) or
     of all; other filters are not looked at, see `covers`. One query.
     """
-    return _tally(sample_kinds(filters), SAMPLE_FACETS, filters)
+    wanted = {name: str(filters[name]) for name in SAMPLE_FACETS if filters.get(name)}
+    tally = Tally(options={name: defaultdict(int) for name in SAMPLE_FACETS})
+    rows = sample_kinds(filters).values_list(*SAMPLE_FACETS).annotate(sum=Sum("n"))
+    for *values, count in rows.filter(sum__gt=0).order_by():
+        kind = dict(zip(SAMPLE_FACETS, values, strict=True))
+        missed = [name for name, value in wanted.items() if str(kind[name]) != value]
+        if not missed:
+            tally.total += count
+        for name in SAMPLE_FACETS if not missed else missed if len(missed) == 1 else ():
+            tally.options[name][kind[name]] += count
+    return tally
 
 
 def sample_kinds(filters: Mapping[str, Any]) -> QuerySet[SampleCount]:
@@ -224,20 +234,12 @@ def status_totals() -> dict[tuple[str, str], int]:
     return {(machine, human): count for machine, human, count in rows}
 
 
-def waiting_counts(filters: Mapping[str, Any], reviewer: Any = None) -> Tally:
-    """Of items open or claimed, by branch, domain, style, tier and round, of one rule or all. One query.
-
-    reviewer: only what they may read, by assignment and by who read it first.
-    """
-    rows = in_queue(filters).filter(held=False)
-    return _tally(rows if reviewer is None else readable(rows, reviewer), QUEUE_FACETS, filters)
-
-
 def waiting_total(reviewer: Any = None) -> int:
     """Items open or claimed; of one reviewer, those they may read."""
     rows = in_queue({}).filter(held=False)
-    found = rows if reviewer is None else readable(rows, reviewer)
-    return found.aggregate(sum=Sum("n"))["sum"] or 0
+    if reviewer is not None:
+        rows = rows.filter(assigned_to__in=(0, reviewer.pk)).exclude(first_by=reviewer.pk)
+    return rows.aggregate(sum=Sum("n"))["sum"] or 0
 
 
 def waiting_by_rule(filters: Mapping[str, Any]) -> dict[str, int]:
@@ -273,23 +275,6 @@ def in_queue(filters: Mapping[str, Any]) -> QuerySet[ReviewCount]:
         rules = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
         return ReviewCount.objects.filter(level__in=BY_RULE, rule__in=rules)
     return ReviewCount.objects.filter(level__in=TOGETHER)
-
-
-def readable(rows: QuerySet[ReviewCount], reviewer: Any) -> QuerySet[ReviewCount]:
-    return rows.filter(assigned_to__in=(0, reviewer.pk)).exclude(first_by=reviewer.pk)
-
-
-def _tally(rows: QuerySet[Any], names: Iterable[str], filters: Mapping[str, Any]) -> Tally:
-    wanted = {name: str(filters[name]) for name in names if filters.get(name)}
-    tally = Tally(options={name: defaultdict(int) for name in names})
-    for *values, count in rows.values_list(*names).annotate(sum=Sum("n")).filter(sum__gt=0).order_by():
-        kind = dict(zip(names, values, strict=True))
-        missed = [name for name, value in wanted.items() if str(kind[name]) != value]
-        if not missed:
-            tally.total += count
-        for name in names if not missed else missed if len(missed) == 1 else ():
-            tally.options[name][kind[name]] += count
-    return tally
 
 
 def sample_totals() -> dict[str, int]:

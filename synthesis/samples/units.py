@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from synthesis.models import Attempt, RunUnit, Sample, SynthesisRun
+from trace_site.database import hold_lock
 from trace_site.jobs import Job, JobContext
 
 
@@ -93,8 +94,7 @@ BATCH = 2000
 def alone(ctx: JobContext) -> Iterator[None]:
     """The job's guard, while no other run plans. Waiting comes first: it must not hold the job's row."""
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        hold_lock(LOCK)
         with ctx.guard():
             yield
 

@@ -22,7 +22,7 @@ import torch
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 from tests.bench.measure import NOISE, in_turn, machine
-from training.ml.language import IGNORE, LanguageTrainee, Written, supervised_loss
+from training.ml.language import IGNORE, LanguageTrainee, Written
 
 ROWS, LENGTH, HIDDEN = 8, 256, 256
 MEMORY_GOAL, TIME_GOAL, GRADIENT_GOAL = 0.2, 0.7, 1e-4
@@ -43,7 +43,7 @@ class Case:
         self.batch = self.trainee.collate([Written(row, mask) for row in ids.tolist()])
 
     def ours(self) -> float:
-        return self.side(lambda: supervised_loss(self.trainee, self.batch))
+        return self.side(lambda: self.trainee.loss(self.batch))
 
     def theirs(self) -> float:
         return self.side(

@@ -19,13 +19,6 @@ from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 NODES = [f"A{number % 4}V{number // 4}/do{number % 4}" for number in range(120)]
-EDGES = st.lists(
-    st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.sampled_from([1, 2, 3])).filter(
-        lambda edge: edge[0] < edge[1]
-    ),
-    unique_by=lambda edge: edge[:2],
-    max_size=120,
-)
 APART = st.lists(
     st.tuples(st.integers(0, 59), st.integers(0, 59), st.sampled_from([1, 2, 3])).filter(
         lambda edge: edge[0] < edge[1]

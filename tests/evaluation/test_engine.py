@@ -336,6 +336,17 @@ def test_a_trace_for_which_nobody_waits_any_more_ends_and_the_others_go_on(closi
     assert len(closing.batch.contexts) == 1, "only what every prompt begins with is left"
 
 
+def test_of_an_answered_request_nothing_is_kept(closing):
+    gone = Departure()
+    left = asked(closing, ITEMS[1], "trace", 5, lambda *_: gone.happen(), gone)
+    with pytest.raises(Departed):
+        left.result(30)
+    for mode in ("fast", "trace", "both"):
+        closing.answer(ITEMS[0], mode, 5)
+    wait_until(lambda: not closing.batch.looks)
+    assert not closing.batch.looks
+
+
 def test_equal_requests_end_when_the_last_who_waits_has_left(closing, monkeypatch):
     from evaluation.ml import write
 

@@ -342,6 +342,18 @@ def test_model_written_anew_is_loaded_anew():
     assert opened == [stored(), stored(digest="b")]
 
 
+def test_while_what_answers_for_a_damaged_model_loads_the_one_before_that_answers(ask, monkeypatch):
+    monkeypatch.setattr("evaluation.ml.server.PATIENCE", 0.01)
+    gate = threading.Event()
+    models = models_of(lambda model: (model.key != "old" or gate.wait(5)) and EchoEngine(model.key))
+    models.get(stored("older"))
+    request = {"model": named("new"), "fallback": [named("old"), named("older")], "damaged": True}
+    assert ask(models, request | {"query": "pay"})[2]["model"] == named("older")
+    gate.set()
+    models.slots[stored("old")].ready.wait(5)
+    assert ask(models, request | {"query": "pay"})[2]["model"] == named("old")
+
+
 def test_failed_load_is_told_at_once_and_tried_again_after_a_while(monkeypatch):
     failures, tries = [TraceError("is broken.", code="bad_export")], []
 

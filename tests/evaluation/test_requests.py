@@ -208,6 +208,19 @@ def test_one_persons_requests_are_erased_by_caller_or_owner_and_the_audit_says_s
     assert "anna" not in everything
 
 
+def test_a_report_that_comes_while_its_request_is_written_is_taken(user_with, champion, keeping, monkeypatch):
+    client, write, said = program(user_with("expert")), log.write, []
+    key = ask(client).json()["id"]
+
+    def reported_meanwhile(rows):
+        said.append(report(client, key, verdict="wrong").status_code)
+        write(rows)
+
+    monkeypatch.setattr(log, "write", reported_meanwhile)
+    assert [(row.verdict, row.query) for row in kept()] == [("wrong", "my payslip")] and said == [200]
+    assert not requests.taken
+
+
 def test_a_report_that_brings_a_request_along_is_erased_by_its_caller(user_with, champion, keeping):
     RequestLogPolicy.objects.update(share=0.0)
     client = program(user_with("expert"))

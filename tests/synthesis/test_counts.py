@@ -18,7 +18,7 @@ from synthesis.models import ReviewCount, ReviewItem, Sample, SampleCount, Secon
 from synthesis.review import services as review_services
 from synthesis.review.queue import claim_next, repair_items, sweep_items, wrong_items
 from synthesis.samples import counts
-from synthesis.samples.counts import queue_totals, sample_counts, waiting_counts, waiting_total
+from synthesis.samples.counts import queue_totals, sample_counts, waiting_total
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from tests.synthesis.runs_made import make_started_run
 from trace_site.lib.errors import TraceError
@@ -332,7 +332,6 @@ def test_each_filter_says_how_many_it_would_leave():
     assert tally.options["writer"] == {"offline": 1}
     assert sample_counts({"rule": "SLIP_YEAR"}).total == 2
     assert sample_counts({"writer": "llm"}).total == 1
-    assert waiting_counts({"rule": "SLIP_YEAR"}).options["style"] == {"implicit": 1}
 
 
 def test_what_one_has_read_or_others_were_given_is_not_counted_as_ones_own(user_with):

@@ -63,7 +63,7 @@ class Small:
         return self.trainee.collate(examples or self.examples)
 
     def loss(self, batch: Batch[Written] | None = None) -> torch.Tensor:
-        return self.trainee.loss(batch or self.batch(), self.recipe)
+        return self.trainee.loss(batch or self.batch())
 
     def gradients(self) -> dict[str, torch.Tensor]:
         self.model.zero_grad()

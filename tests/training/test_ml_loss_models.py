@@ -13,7 +13,7 @@ import transformers  # noqa: E402
 from tests.training.small_training import labels_of  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from training.ml.head import output_head  # noqa: E402
-from training.ml.language import LanguageTrainee, Written, check_head, supervised_loss  # noqa: E402
+from training.ml.language import LanguageTrainee, Written, check_head  # noqa: E402
 from training.ml.trainee import Batch  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -93,7 +93,7 @@ def test_loss_and_gradients_are_those_of_the_library(family: str) -> None:
     library_loss(trainee, given).backward()
     theirs = {name: value.grad for name, value in trainee.model.named_parameters() if value.grad is not None}
     trainee.model.zero_grad()
-    ours = supervised_loss(trainee, given)
+    ours = trainee.loss(given)
     ours.backward()
     assert ours.item() == pytest.approx(library_loss(trainee, given).item(), rel=1e-5)
     for name, value in trainee.model.named_parameters():
@@ -138,7 +138,7 @@ def test_an_unknown_way_of_making_logits_is_refused(change: str, monkeypatch: py
 
 def test_a_batch_without_any_supervised_position_moves_nothing() -> None:
     trainee = made("Gemma4")
-    loss = supervised_loss(trainee, batch_of(trainee, range(0), range(0)))
+    loss = trainee.loss(batch_of(trainee, range(0), range(0)))
     loss.backward()
     assert loss.item() == 0
     assert all(value.grad is None or not value.grad.any() for value in trainee.model.parameters())

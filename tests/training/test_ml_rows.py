@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from tests.training.small_training import labels_of  # noqa: E402
 from tests.training.test_ml_loss_models import batch, library_loss, made  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.ml.language import LanguageTrainee, Written, check_head, supervised_loss  # noqa: E402
+from training.ml.language import LanguageTrainee, Written, check_head  # noqa: E402
 from training.ml.rows import merge_rows, split_rows  # noqa: E402
 from training.ml.trainee import Batch  # noqa: E402
 
@@ -61,8 +61,8 @@ def test_forward_and_gradients_are_those_of_the_whole_table(family: str) -> None
     split_rows(split.model, NEW)
     torch.testing.assert_close(logits(split.model), logits(whole.model))
     check_head(split.model, given().ids[0].tolist())
-    supervised_loss(whole, given()).backward()
-    supervised_loss(split, given()).backward()
+    whole.loss(given()).backward()
+    split.loss(given()).backward()
     trained = {name: value.grad for name, value in split.model.named_parameters() if value.requires_grad}
     expected = {name: value.grad for name, value in whole.model.named_parameters() if value.requires_grad}
     for name, grad in trained.items():
@@ -82,7 +82,7 @@ def test_the_models_own_loss_trains_the_same_rows(family: str) -> None:
     split_rows(trainee.model, NEW)
     leaves = [value for name, value in trainee.model.named_parameters() if name.endswith(".rows")]
     theirs = torch.autograd.grad(library_loss(trainee, given()), leaves)
-    ours = torch.autograd.grad(supervised_loss(trainee, given()), leaves)
+    ours = torch.autograd.grad(trainee.loss(given()), leaves)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
@@ -116,7 +116,7 @@ def test_training_moves_every_tables_new_rows_and_not_a_byte_of_the_others(
     every_row = trainee.collate([Written([*NEW, NEW[0]], [0, *[1] * len(NEW)])] * 2)
     for _ in range(3):
         optimizer.zero_grad()
-        supervised_loss(trainee, every_row).backward()
+        trainee.loss(every_row).backward()
         optimizer.step()
     trained = logits(trainee.model)
     merge_rows(trainee.model)

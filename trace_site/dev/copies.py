@@ -40,12 +40,21 @@ def copy_home(target: Path) -> None:
     try:
         part.mkdir(parents=True)
         services.copy_postgres(part / "postgres")
-        shutil.copytree(source, part, ignore=_own, dirs_exist_ok=True)
+        _copy_files(source, part)
         (part / ASLEEP).write_text(f"{source}\n")
         write_atomic(part / "services.json", json.dumps({"home": str(source)}), private=True)
         part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """What jobs write meanwhile may be gone again before it is its turn, and lies in no copy."""
+    try:
+        shutil.copytree(source, target, ignore=_own, dirs_exist_ok=True)
+    except shutil.Error as error:
+        if any(Path(name).exists() for name, *_ in error.args[0]):
+            raise
 
 
 def _own(folder: str, names: list[str]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from trace_site.lib.errors import TraceError, quoted
 
 MAX_LINE_BYTES = 5_000_000
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # NUL and halves of surrogate pairs
 ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a surrogate pair: worth a closer look
 
 

@@ -150,17 +150,19 @@ class Store:
             if not again and (local / INDEX).exists():
                 return
             staging = local.with_name(f".{local.name}.{uuid.uuid4().hex[:8]}")
-            for name in files:
-                (staging / name).parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    self.filesystem.get_file(f"{self.root}/{key}/{name}", str(staging / name))
-                except FileNotFoundError:
-                    shutil.rmtree(staging)
-                    raise _corrupt(key, [name]) from None
-            staging.mkdir(parents=True, exist_ok=True)
-            (staging / INDEX).write_bytes(_index(files, digest))
-            shutil.rmtree(local, ignore_errors=True)
-            staging.rename(local)
+            try:
+                for name in files:
+                    (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                    try:
+                        self.filesystem.get_file(f"{self.root}/{key}/{name}", str(staging / name))
+                    except FileNotFoundError:
+                        raise _corrupt(key, [name]) from None
+                staging.mkdir(parents=True, exist_ok=True)
+                (staging / INDEX).write_bytes(_index(files, digest))
+                shutil.rmtree(local, ignore_errors=True)
+                staging.rename(local)
+            finally:  # nothing stays of what a store that went away, or a full disk, cut short
+                shutil.rmtree(staging, ignore_errors=True)
 
 
 def _differing(folder: Path, digest: str) -> list[str]:

@@ -96,9 +96,8 @@ class CountingCache(RedisCache):
 
 TOLD_SECONDS = 0.2
 MOST_TOLD = 10_000
-_told: dict[
-    str, tuple[int, int, int, float]
-] = {}  # {name: (all that were counted, for how long they are, ours since then, when that was)}
+# {name: (all that were counted, for how long they are, ours since then, when that was)}
+_told: dict[str, tuple[int, int, int, float]] = {}
 _telling = threading.Lock()
 
 

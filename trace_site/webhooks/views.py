@@ -92,10 +92,7 @@ def webhook_action(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 def delivery_detail(request: HttpRequest, pk: int) -> HttpResponse:
     delivery = get_object_or_404(WebhookDelivery.objects.select_related("webhook"), pk=pk)
     body = body_of(delivery)
-    headers = {
-        **headers_of(delivery, body, 0),
-        "X-Trace-Signature": "t=<unix time>,v1=<hex>",
-    }
+    headers = headers_of(delivery, body, 0) | {"X-Trace-Signature": "t=<unix time>,v1=<hex>"}
     context = {"delivery": delivery, "hook": delivery.webhook, "body": body.decode(), "headers": headers}
     return render(request, "webhooks/delivery_detail.html", context)
 

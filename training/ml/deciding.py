@@ -96,7 +96,7 @@ class PocketTrainee(Trainee[Choice]):
         ids, _ = together([example.ids for example in examples], self.reader.pad_id)
         return Batch(examples, ids, len(examples))
 
-    def loss(self, batch: Batch[Choice], recipe: Recipe) -> Tensor:
+    def loss(self, batch: Batch[Choice]) -> Tensor:
         where, examples = self.model.device, batch.examples
         ids, real = together([example.ids for example in examples], self.reader.pad_id)
         reading = self.model.read(ids.to(where), real.to(where))

@@ -28,7 +28,7 @@ from trace_site.lib.provenance import code_revision, hardware_facts
 from training.core.delivery import RUNS_CODE
 from training.core.recipe import POCKET, Recipe, flat
 from training.core.records import Snapshot, text_parts
-from training.core.rundir import RunDir, publish_dir
+from training.core.rundir import ROOT, RunDir, publish_dir
 from training.core.stages import encoder_digest
 from training.ml.bases import pocket
 from training.ml.bases.chat import Chat
@@ -40,7 +40,6 @@ from training.ml.rows import merge_rows
 from training.ml.trainee import Trainee
 
 DRAFTS = "drafts.json"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], model: nn.Module) -> str:

@@ -116,9 +116,8 @@ class _SummedLoss(torch.autograd.Function):
         dtype: torch.dtype,
         *tensors: Tensor | None,
     ) -> Tensor:
-        wanted = torch.zeros(
-            len(targets), dtype=_exact(dtype), device=targets.device
-        )  # logits of the wanted rows
+        # logits of the wanted rows
+        wanted = torch.zeros(len(targets), dtype=_exact(dtype), device=targets.device)
         total = torch.full_like(wanted, -torch.inf)  # log-sum-exp of the rows so far
         rows = sum(len(weight) for weight in tensors[::2] if weight is not None)
         kept: list[Tensor] = []

@@ -41,9 +41,11 @@ class Written(Example):
 
 @dataclass(kw_only=True)
 class LanguageTrainee(Trainee[Written]):
-    """A causal language model, and the way it is talked to."""
+    """A causal language model, and the way it is talked to. `source`: the base's name or folder, or the export gone on
+    from."""
 
     chat: Chat
+    source: str = ""
 
     def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[Written], dict[str, Any]]:
         records = stage1_records(snapshot, recipe)
@@ -70,8 +72,14 @@ class LanguageTrainee(Trainee[Written]):
         ids = padded([example.ids for example in examples], self.chat.pad_id)
         return Batch(examples, ids, sum(sum(example.mask[1:]) for example in examples))
 
-    def loss(self, batch: Batch[Written], recipe: Recipe) -> Tensor:
-        return supervised_loss(self, batch)
+    def loss(self, batch: Batch[Written]) -> Tensor:
+        """Over the supervised positions; 0, with zero gradients, when there is none."""
+        where = device()
+        labels = padded([example.targets for example in batch.examples], IGNORE).to(where)
+        hidden = hidden_states(self.model, batch.ids.to(where))
+        keep = labels != IGNORE
+        total = summed_loss(output_head(self.model), hidden[keep], labels[keep])
+        return total / max(1, batch.weight)
 
     def check(self, examples: Sequence[Written]) -> None:
         check_head(self.model, min(examples, key=lambda example: len(example.ids)).ids)
@@ -82,16 +90,6 @@ def encode(records: Iterable[Record], chat: Chat, max_seq_len: int) -> tuple[lis
     found = [Written(*chat.render(record)) for record in records]
     kept = [example for example in found if len(example.ids) <= max_seq_len]
     return kept, len(found) - len(kept)
-
-
-def supervised_loss(trainee: LanguageTrainee, batch: Batch[Written]) -> Tensor:
-    """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none."""
-    where = device()
-    labels = padded([example.targets for example in batch.examples], IGNORE).to(where)
-    hidden = hidden_states(trainee.model, batch.ids.to(where))
-    keep = labels != IGNORE
-    total = summed_loss(output_head(trainee.model), hidden[keep], labels[keep])
-    return total / max(1, batch.weight)
 
 
 def hidden_states(model: Any, ids: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def gradients(trainer: Trainer, batch: Batch[Any]) -> torch.Tensor:
             continue
         share = part.weight / batch.weight
         with autocast(trainer.recipe):
-            loss = trainee.loss(part, trainer.recipe)
+            loss = trainee.loss(part)
         weighted = loss * share if share != 1 else loss
         weighted.backward()
         total += weighted.detach()

@@ -47,7 +47,6 @@ class Trainee(ABC, Generic[E]):
     """A model with rows for the tokens of a catalog, ready to train."""
 
     model: nn.Module
-    source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
     licence: str = "not stated"  # the base's, as far as it says
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
     grown: int = 0  # tokens that the ledger gained since that export
@@ -68,7 +67,7 @@ class Trainee(ABC, Generic[E]):
     def collate(self, examples: Sequence[E]) -> Batch[E]: ...
 
     @abstractmethod
-    def loss(self, batch: Batch[E], recipe: Recipe) -> Tensor:
+    def loss(self, batch: Batch[E]) -> Tensor:
         """The mean over `batch.weight`."""
 
     def check(self, examples: Sequence[E]) -> None:

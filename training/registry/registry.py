@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.utils.module_loading import import_string
@@ -27,6 +27,7 @@ from rules.selectors import clauses_in_force
 from synthesis.models import LoopSettings
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
+from trace_site.database import hold_lock
 from trace_site.lib.errors import TraceError, not_found
 from trace_site.lib.store import reaching
 from trace_site.webhooks.services import emit
@@ -34,9 +35,8 @@ from training.core.recipe import POCKET
 from training.models import AliasMove, Model
 from training.registry import gate
 
-MOST_HELD = (
-    500  # newer tools; an engine reads them, some 100 a second, within the first question after an import
-)
+# newer tools; an engine reads them, some 100 a second, within the first question after an import
+MOST_HELD = 500
 LONGEST_READ = 4000  # characters of a description, of which an encoder reads less
 ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
 Alias = AliasMove.Alias
@@ -45,8 +45,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 def alias_lock() -> None:
     """Hold the aliases to the end of the transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ALIAS_LOCK])
+    hold_lock(ALIAS_LOCK)
 
 
 def current_aliases() -> dict[str, Model]:

@@ -165,9 +165,11 @@ class Chat:
                 raise TraceError(f"the model has no token {text}.", code="no_token")
         return ids
 
+    def pieces(self, parts: Parts) -> list[list[int]]:
+        return [self.unit_ids(p.strings) if isinstance(p, Units) else self.text_ids(p) for p in parts]
+
     def parts_ids(self, parts: Parts) -> list[int]:
-        ids = (self.unit_ids(p.strings) if isinstance(p, Units) else self.text_ids(p) for p in parts)
-        return [number for part in ids for number in part]
+        return [number for piece in self.pieces(parts) for number in piece]
 
     def prompt_ids(self, kind: str, parts: Parts) -> list[int]:
         """Everything up to where the model starts to write; texts of an overlong prompt are cut at their ends."""
@@ -182,8 +184,7 @@ class Chat:
         """A whole prompt: what stands before its parts, the parts, and what stands after them."""
         cue = self.text_ids(SENTENCES[kind])
         asked = self.text_ids(LETTER) if kind == "letters" else []
-        pieces = [self.unit_ids(p.strings) if isinstance(p, Units) else self.text_ids(p) for p in parts]
-        return [*self._before, *cue], pieces, [*asked, *self._after]
+        return [*self._before, *cue], self.pieces(parts), [*asked, *self._after]
 
     def query_ids(self, query: str, permissions: Sequence[str] = ()) -> list[int]:
         """A retrieval prompt. Append `open_ids` to ask for a trace, `empty_ids` to skip it."""
