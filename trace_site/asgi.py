@@ -74,9 +74,9 @@ class Lane:
         finally:
             self.leave(caller)
 
-    def require_room(self) -> None:
+    def require_room(self, caller: str) -> None:
         """For one more request; a stream that has begun goes on. Raises TraceError `unavailable`."""
-        if len(self.waiting) >= MOST_WAITING:
+        if not self.waiting.has_room(caller, MOST_WAITING):
             raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
 
     async def turn(self, caller: str) -> None:
@@ -176,7 +176,7 @@ class Site(ASGIHandler):
         if request is not None:
             left = request.departure = Departure(caller)  # type: ignore[attr-defined]
             gone.add_done_callback(lambda gone: None if gone.cancelled() else left.happen())
-            lane.require_room()
+            lane.require_room(caller)
             response = await lane.run(caller, self.respond, request, scope, gone)
         if not response.streaming:
             return await self.send_response(response, patient(send))

@@ -138,7 +138,7 @@ class Engine:
             batch = self.new_batch()
             threading.Thread(target=self._work, name="engine", daemon=True).start()
             self.batch = batch  # not before: where no thread can be started, the next request tries
-        if len(self.batch.waiting) >= MOST_WAITING:
+        if not self.batch.waiting.has_room(asked.caller, MOST_WAITING):
             raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
         self.batch.waiting.put(asked.caller, asked)
         self.changed.notify()

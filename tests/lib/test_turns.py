@@ -20,6 +20,13 @@ def test_who_asks_much_holds_up_nobody_else():
     assert turns.take() == ("much", 0) and turns.take() == ("once", 0) and turns.take() == ("much", 1)
 
 
+def test_nobody_takes_more_than_three_quarters_of_the_places_to_wait():
+    turns = Turns()
+    while turns.has_room("much", 100):
+        turns.put("much", 0)
+    assert len(turns) == 75 and turns.has_room("other", 100) and not turns.has_room("other", 75)
+
+
 def test_what_does_not_fit_keeps_its_place_and_the_next_caller_goes_first():
     turns = Turns()
     for caller, one in (("a", "long"), ("b", "short"), ("a", "short")):

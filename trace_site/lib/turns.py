@@ -20,6 +20,12 @@ class Turns(Generic[T]):
         with self._changing:
             self._waiting.setdefault(caller, deque()).append(one)
 
+    def has_room(self, caller: str, most: int) -> bool:
+        """Whether one more of the caller may wait where `most` may: nobody's own are more than three quarters."""
+        with self._changing:
+            own = len(self._waiting.get(caller, ()))
+            return own < most * 3 // 4 and sum(map(len, self._waiting.values())) < most
+
     def take(self, fits: Callable[[T], bool] = lambda one: True) -> T | None:
         """The first of the caller whose turn it is and whose first one fits; None where none does."""
         with self._changing:
