@@ -147,5 +147,11 @@ def test_a_full_disk_is_no_crash(client, user_with, monkeypatch):
     assert "The disk is full" in answer.text
 
 
+def test_an_error_that_is_the_context_of_its_own_cause_is_read_to_its_end():
+    told, cause = TraceError("it failed.", code="write_failed"), KeyError("x")
+    told.__cause__, cause.__context__ = cause, told
+    assert outage(told) is None
+
+
 def test_a_mistake_of_ours_is_still_a_crash():
     assert outage(KeyError("x")) is None and outage(OSError(errno.ENOENT, "x")) is None

@@ -23,7 +23,9 @@ def outage(error: BaseException | None) -> TraceError | None:
     """What of the platform failed; None where it was something else. An error that was raised while another was
     handled may be that one's echo: a connection that ends in a transaction is None to what closes it. One of ours is
     only where it says so: a file that could not be written, because the disk is full."""
-    while error is not None:
+    seen: list[BaseException] = []  # one that is raised again may be the context of its own cause
+    while error is not None and error not in seen:
+        seen.append(error)
         if isinstance(error, TraceError) and error.code in PLATFORM:
             return error
         if isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in FULL):

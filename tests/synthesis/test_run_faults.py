@@ -73,7 +73,7 @@ def invalid(run):
     context = catalog.filter_context(default_recipe())
     rows = Sample.objects.filter(run=run, machine="ready")
     found = []
-    for row, unit in zip(rows, _units(run, default_recipe(), rows, catalog), strict=True):
+    for row, unit in zip(rows, _units(default_recipe(), rows, catalog), strict=True):
         draft = QueryDraft(row.query, tuple(row.answer), row.explanation)
         candidate = replace(candidate_of(unit.request, draft), trace=row.trace)
         found += query_failures(candidate, context) + trace_failures(candidate, context)

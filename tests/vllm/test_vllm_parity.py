@@ -78,9 +78,9 @@ def ours(export: Path) -> tuple[list[list[int]], list[list[int]]]:
     written: list[list[int]] = []
 
     class Kept(Writing):
-        def _written(self, one: Any, result: Written) -> Any:
+        def _written(self, one: Any, result: Written, look: Any) -> Any:
             written.append([*result.thinking, *result.answer])
-            return super()._written(one, result)
+            return super()._written(one, result, look)
 
     for item in items:
         Kept(engine.export).run([engine.asked(item, "trace-free", 10)])
