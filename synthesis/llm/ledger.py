@@ -165,6 +165,10 @@ def _committed(entries: list[_Entry]) -> dict[str, Any]:
     if opened or closed:
         with transaction.atomic():
             ModelCall.objects.bulk_create(opened, ignore_conflicts=True)
+            rows = ModelCall.objects.filter(uid__in=closed).select_for_update()
+            for uid, ended_at in rows.values_list("uid", "ended_at"):
+                if ended_at:  # by a commit whose answer was lost: the row stays as that wrote it
+                    del closed[uid]
             ModelCall.objects.bulk_create(
                 closed.values(), update_conflicts=True, unique_fields=["uid"], update_fields=CLOSING
             )

@@ -121,6 +121,24 @@ def test_lost_connections_are_made_anew_and_no_row_is_lost_or_doubled(ledger):
     assert ModelReply.objects.count() == 96
 
 
+def test_commit_whose_answer_is_lost_is_repeated_and_changes_nothing(ledger, monkeypatch):
+    commit, seen = llm_ledger._committed, []
+
+    def unheard(entries):
+        done = commit(entries)
+        seen.append(list(ModelCall.objects.values_list("state", "ended_at")))
+        if len(seen) % 2:
+            raise OperationalError("server closed the connection unexpectedly")
+        return done
+
+    monkeypatch.setattr(llm_ledger, "_committed", unheard)
+    asyncio.run(whole_call(ledger, exchange(), reply(a=1)))
+    opened, again, ended, ended_again = seen
+    assert opened == again == [("sent", None)]
+    assert ended == ended_again and ended[0][0] == "answered"
+    assert list(ModelReply.objects.values_list("response", flat=True)) == [{"a": 1}]
+
+
 def terminate_the_ledger():
     """End every other connection to this database."""
     try:
