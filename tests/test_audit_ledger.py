@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 from django.urls import path
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory
@@ -15,7 +16,7 @@ from rest_framework.test import APIRequestFactory
 from catalog.models import Domain, LabelledQuery, Tool
 from tests.factories import make_domain, make_rule, make_tool
 from tests.tokens import token_of
-from trace_site import access, jobs
+from trace_site import access, audit_context, jobs
 from trace_site.audit import models as audit_models
 from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.audit_context import acting, identified_later
@@ -229,6 +230,21 @@ def test_a_connection_made_anew_is_told_again(user_with):
     connection.close()
     make_domain("it")
     assert [(row.actor_id, row.source) for row in ledger()] == [(user.pk, "job 7"), (None, "")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_ends_before_it_is_told_is_an_outage(user_with, monkeypatch):
+    def ends(wrapper):
+        raise psycopg.OperationalError("terminating connection due to administrator command")
+
+    with acting(user_with(), "command"):
+        connection.close()
+        monkeypatch.setattr(audit_context, "_tell", ends)
+        with pytest.raises(OperationalError, match="terminating"):
+            User.objects.exists()
+        monkeypatch.undo()
+        make_domain("d1")
+    assert AuditChange.objects.get(table_name="catalog_domain").source == "command"
 
 
 def test_work_inside_work_gives_the_name_back(user_with):

@@ -86,29 +86,37 @@ def _key(actor: Any) -> str:
 
 
 def _say(actor: str, source: str, token: str = "") -> None:
+    """Told at once to the connection that is there. One that refuses is closed rather than left with a wrong name."""
     _now.set((actor, source, token))
-    if connection.connection is not None:
+    if connection.connection is None:
+        return
+    try:
         _tell(connection)
+    except psycopg.Error as error:
+        # a broken transaction takes the name back itself when it is rolled back
+        if not connection.in_atomic_block:
+            log.warning("a connection could not be told who is at work: %s", error)
+            connection.close()
 
 
 def _tell(wrapper: BaseDatabaseWrapper) -> None:
-    """One round trip on the driver's own connection. One that refuses is closed rather than left with a wrong name."""
-    try:
-        wrapper.connection.execute(
-            "SELECT set_config('trace.actor', %s, false), set_config('trace.source', %s, false), "
-            "set_config('trace.token', %s, false)",
-            _now.get(),
-        )
-    except psycopg.Error as error:
-        # a broken transaction takes the name back itself when it is rolled back
-        if not wrapper.in_atomic_block:
-            log.warning("a connection could not be told who is at work: %s", error)
-            wrapper.close()
+    """One round trip on the driver's own connection."""
+    wrapper.connection.execute(
+        "SELECT set_config('trace.actor', %s, false), set_config('trace.source', %s, false), "
+        "set_config('trace.token', %s, false)",
+        _now.get(),
+    )
 
 
 def _tell_new(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    if _now.get() != NOBODY:
+    """One that refuses was never made: who asked for it hears so."""
+    if _now.get() == NOBODY:
+        return
+    try:
         _tell(connection)
+    except psycopg.Error:
+        connection.close()
+        raise
 
 
 connection_created.connect(_tell_new, dispatch_uid="trace_site.audit_context")
