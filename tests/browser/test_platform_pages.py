@@ -26,6 +26,16 @@ def test_the_api_docs_draw_every_operation_without_breaking_the_policy(open_page
     assert page.locator("text=Failed to load").count() == 0
 
 
+def test_the_api_docs_keep_the_theme_that_was_chosen(open_page):
+    page = open_page("admin", scheme="light")
+    page.goto("/account/")
+    page.get_by_role("button", name="Theme").click()
+    page.goto("/api/v1/docs")
+    page.wait_for_selector(".opblock-tag")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(28, 32, 34)"
+    assert page.evaluate("getComputedStyle(document.querySelector('.swagger-ui')).color") == "rgb(228, 230, 230)"
+
+
 @widths
 def test_an_audit_line_unfolds_in_place(open_page, width, user_with):
     with acting(user_with("expert", username="erin"), "page /rules/1/edit/"):

@@ -62,8 +62,10 @@ Object.assign(ClusterMap.prototype, {
     this.pen.font = `${weight} 12px ${this.font}`;
     let width = this.widths.get(key);
     if (width === undefined) this.widths.set(key, (width = this.pen.measureText(short).width));
-    const box = { left: x - width / 2 - 3, right: x + width / 2 + 3, top: y - 1, bottom: y + 14 };
-    if (box.right < 0 || box.left > this.width || box.bottom < 0 || box.top > this.height) return;
+    const half = width / 2 + 3;
+    if (x + half < 0 || x - half > this.width || y + 14 < 0 || y - 1 > this.height) return;
+    const left = Math.max(0, Math.min(x - half, this.width - 2 * half)); // at an edge the name moves in, to be read whole
+    const box = { left, right: left + 2 * half, top: y - 1, bottom: y + 14 };
     if (this.taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) return;
     this.taken.push(box);
     this.pen.strokeStyle = this.colours.back;
