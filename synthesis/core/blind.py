@@ -66,22 +66,15 @@ def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str
     for row in rows:
         if missing := {"part", "number"} - row.keys():
             raise _bad(f"has no column '{sorted(missing)[0]}'", "the sheet")
-        place = f"{row['part'].strip()}-{row['number'].strip()}"
-        known = key.get("rows", {}).get(place)
+        part, number = row["part"].strip(), row["number"].strip()
+        known = key.get("rows", {}).get(f"{part}-{number}")
         if known is None:
-            raise _bad("is not in the key; sheet and key must be of one printing", f"row {place}")
-        for question in ("natural", "which_tools") if row["part"].strip() == "1" else ("leads_to",):
-            said = row.get(question, "").strip()
-            if not said:
+            raise _bad("is not in the key; sheet and key must be of one printing", f"row {part}-{number}")
+        for question in QUESTIONS[:2] if part == "1" else QUESTIONS[2:]:
+            if not (said := row.get(question, "").strip()):
                 open_cells += 1
                 continue
-            if question != "natural":
-                agreed = _letters(said, known, row) == known["letters"]
-            elif said.casefold() in YES | NO:
-                agreed = said.casefold() in YES
-            else:
-                where = f"row {row['part']}-{row['number']}, column natural"
-                raise _bad(f"'{said}' is neither yes nor no", where)
+            agreed = _agrees(question, said, known, f"row {part}-{number}, column {question}")
             for group in ("all", known["stratum"]):
                 tally[question][group].append(agreed)
     shares = {
@@ -90,12 +83,16 @@ def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str
     return {**shares, "open": open_cells}
 
 
-def _letters(said: str, known: Mapping[str, Any], row: Mapping[str, str]) -> str:
-    letters = sorted(set(re.findall(r"[A-Z]", said.upper())))
+def _agrees(question: str, said: str, known: Mapping[str, Any], where: str) -> bool:
+    if question == "natural":
+        if said.casefold() not in YES | NO:
+            raise _bad(f"'{said}' is neither yes nor no", where)
+        return said.casefold() in YES
+    letters = set(re.findall(r"[A-Z]", said.upper()))
     allowed = LETTERS[: known["tools"]]
-    if not letters or re.sub(r"[A-Za-z,;./+&\s]", "", said) or not set(letters) <= set(allowed):
-        raise _bad(f"'{said}' is not letters of A to {allowed[-1]}", f"row {row['part']}-{row['number']}")
-    return "".join(letters)
+    if not letters or re.sub(r"[A-Za-z,;./+&\s]", "", said) or not letters <= set(allowed):
+        raise _bad(f"'{said}' is not letters of A to {allowed[-1]}", where)
+    return letters == set(known["letters"])
 
 
 def _bad(problem: str, where: str) -> TraceError:

@@ -7,6 +7,7 @@ alone, which are all approved, they would say nothing.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from html import escape
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,12 +16,13 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 from jinja2 import Environment, StrictUndefined
 
 from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
-from synthesis.core.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
+from synthesis.core.agreement import agreeing, cohen_kappa, krippendorff_alpha, wilson
 from synthesis.core.keys import STAGES
 from synthesis.core.snapshot import WHY_LEFT_OUT
 from synthesis.datasets.files import TABLE, TEXTS
 from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
-from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun
+from synthesis.models import Attempt, Sample, SynthesisRun
+from synthesis.quality.agreement import read_twice, table_of
 from synthesis.samples.inputs import CHUNK
 from trace_site.lib.provenance import card_lines
 
@@ -37,7 +39,6 @@ HOW = {
 }
 UNREAD = ("batch", "policy", "import")
 
-READINGS = (Decision.Verdict.APPROVE, Decision.Verdict.EDIT, Decision.Verdict.REJECT)
 How = Sample.How
 NOT_RECORDED = "not recorded"
 MOST_SOURCES = 20
@@ -113,20 +114,9 @@ def _yields(runs: set[int]) -> dict[str, dict[str, int]]:
 
 def _readings_compared(runs: set[int]) -> dict[str, Any]:
     """Of samples read twice, blind: how often both readings asked for the same, and what is left beyond chance."""
-    read = ReviewItem.objects.filter(
-        sample__run__in=runs, state=ReviewItem.State.DECIDED, calibration=False, round__in=(1, 2)
-    )
-    twice = read.values("sample").annotate(Count("pk")).filter(pk__count=2).order_by().values("sample")
-    rows = Decision.objects.filter(sample__in=twice, policy="", round__in=(1, 2), verdict__in=READINGS)
-    newest = rows.order_by("sample", "round", "-take").distinct("sample", "round")
-    table = [[0] * len(READINGS) for _ in READINGS]
-    before: tuple[int, str] = (0, "")
-    for sample, verdict in newest.values_list("sample", "verdict").iterator(CHUNK):
-        if sample == before[0]:
-            table[READINGS.index(before[1])][READINGS.index(verdict)] += 1
-        before = sample, verdict
+    table = table_of(read_twice(runs))
     same, n = agreeing(table)
-    kappa, alpha = cohen_kappa(table).as_dict(), krippendorff_alpha(patterns_of(table)).as_dict()
+    kappa, alpha = asdict(cohen_kappa(table)), asdict(krippendorff_alpha(table))
     return {"n": n, "same": same, "table": table, "kappa": kappa, "alpha": alpha}
 
 

@@ -5,7 +5,7 @@ counts which answers met, so that no figure depends on how many there are.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from math import hypot
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import connection
 
-from synthesis.core.agreement import Rate, agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
+from synthesis.core.agreement import VERDICTS, Z95, Rate, agreeing, cohen_kappa, krippendorff_alpha, wilson
 from trace_site.access import ADMIN, roles_of
 
-VERDICTS = ("approve", "edit", "reject")
-EDIT_APPROVES = (0, 0, 1)
+PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
+EDIT_APPROVES = {"approve": 0, "edit": 0, "reject": 1}
 Table = list[list[int]]
 Figures = dict[str, Any]  # plain values, a `Rate` or an `Estimate`: what pages, CSV files and the API show
 
@@ -34,7 +34,7 @@ FROM synthesis_reviewitem two
 JOIN synthesis_decision b ON b.item_id = two.id AND b.take = two.takes AND b.verdict <> 'undo'
 JOIN synthesis_reviewitem one ON one.sample_id = two.sample_id AND one.round = 1 AND one.state = 'decided'
 JOIN synthesis_decision a ON a.item_id = one.id AND a.take = one.takes AND a.verdict <> 'undo'
-WHERE two.round = 2 AND two.state = 'decided'
+WHERE two.round = 2 AND two.state = 'decided' {of_runs}
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 """
 
@@ -75,7 +75,7 @@ def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Figures:
     shown = []
     for (one, other), found in pairs[:most_pairs]:
         table = table_of(found)
-        kappa, collapsed = cohen_kappa(table), cohen_kappa(table, collapse=EDIT_APPROVES)
+        kappa, collapsed = cohen_kappa(table), cohen_kappa(table_of(found, EDIT_APPROVES))
         pair = {"one": names[one], "other": names[other], "n": kappa.n, "kappa": kappa}
         shown.append({**pair, "collapsed": collapsed, "same_verdict": wilson(*agreeing(table))})
     return {
@@ -90,21 +90,26 @@ def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Figures:
 def _agreement(name: str, rows: list[TwoReadings]) -> Figures:
     """alpha over approve, edit, reject; same_verdict of all read twice; same_outcome: same texts, or both refused."""
     table, settled = table_of(rows), sum(row.units for row in rows if not row.disputed)
-    alpha = krippendorff_alpha(patterns_of(table))
+    alpha = krippendorff_alpha(table)
     outcome = wilson(settled, sum(row.units for row in rows))
     verdict = wilson(*agreeing(table))
     return {"name": name, "n": alpha.n, "alpha": alpha, "same_verdict": verdict, "same_outcome": outcome}
 
 
-def read_twice() -> list[TwoReadings]:
-    return [TwoReadings(*row) for row in fetched(READ_TWICE)]
+def read_twice(runs: Collection[int] | None = None) -> list[TwoReadings]:
+    """runs: of their samples only."""
+    if runs is None:
+        return [TwoReadings(*row) for row in fetched(READ_TWICE.format(of_runs=""))]
+    own = "AND two.sample_id IN (SELECT id FROM synthesis_sample WHERE run_id = ANY(%s))"
+    return [TwoReadings(*row) for row in fetched(READ_TWICE.format(of_runs=own), list(runs))]
 
 
-def table_of(rows: Iterable[TwoReadings]) -> Table:
-    """Rows: the verdict of the one; columns: of the other."""
-    table = [[0] * len(VERDICTS) for _ in VERDICTS]
+def table_of(rows: Iterable[TwoReadings], places: Mapping[str, int] = PLACES) -> Table:
+    """Rows: the verdict of the one; columns: of the other. places: {verdict: its row and column}."""
+    size = max(places.values()) + 1
+    table = [[0] * size for _ in range(size)]
     for row in rows:
-        table[VERDICTS.index(row.of_one)][VERDICTS.index(row.of_other)] += row.units
+        table[places[row.of_one]][places[row.of_other]] += row.units
     return table
 
 
@@ -151,9 +156,8 @@ def qualities(reviewer: int | None = None) -> list[Figures]:
     """One row a reviewer, the most readings first; or one reviewer's own row. Four queries.
 
     adjudicated: of the readings a third person decided about, those with the same outcome. reversed: of the readings of
-    samples read twice, those that ended otherwise. expected: the rejection rate of the others on the same strata.
-    compared: readings in strata where others have read too. stands_out: high or low, where one rejects more or less
-    than the others do on the same strata.
+    samples read twice, those that ended otherwise. expected: the rejection rate of the others on the same strata;
+    stands_out: high or low, where one rejects more or less than that.
     """
     team: Strata = {}
     read: dict[int, Strata] = defaultdict(dict)
@@ -175,31 +179,31 @@ def qualities(reviewer: int | None = None) -> list[Figures]:
         kept, back = undone.get(who, (0, 0))
         row: Figures = {"reviewer": who, "name": names[who], "readings": total[who]}
         row |= {"adjudicated": wilson(same, judged), "reversed": wilson(judged - same, twice)}
-        against, stands_out = _against_team(read[who], team, wide)
-        rows.append({**row, **against, "taken_back": wilson(back, kept), "stands_out": stands_out})
+        rows.append({**row, **_against_team(read[who], team, wide), "taken_back": wilson(back, kept)})
     return rows
 
 
-def _against_team(own: Strata, team: Strata, wide: float) -> tuple[Figures, str]:
-    """What one rejects, beside the others on the same strata; whether one stands out."""
+def _of(strata: Strata, z: float = Z95) -> Rate:
+    return wilson(sum(refused for _, refused in strata.values()), sum(read for read, _ in strata.values()), z)
+
+
+def _against_team(own: Strata, team: Strata, wide: float) -> Figures:
+    """What one rejects, beside the others on the same strata and in the same mixture; whether one stands out."""
     compared = {at: counts for at, counts in own.items() if team[at][0] > counts[0]}
-    n, rejected = (sum(counts[part] for counts in (compared or own).values()) for part in (0, 1))
-    expected, stands_out = None, ""
-    if compared:
-        # the rejection rate of the others, in the mixture of strata that one has read; the mixture's variance is that
-        # of so many readings in one stratum
-        others = {at: (team[at][0] - read, team[at][1] - refused) for at, (read, refused) in compared.items()}
-        expected = sum(compared[at][0] * refused / read for at, (read, refused) in others.items()) / n
-        worth = n**2 / sum(compared[at][0] ** 2 / read for at, (read, _) in others.items())
-        stands_out = _stands_out(wilson(rejected, n, wide), wilson(expected * worth, worth, wide))
-    rates = {"rejected": wilson(rejected, n), "expected": expected, "compared": n if compared else 0}
-    return rates, stands_out
+    if not compared:
+        return {"rejected": _of(own), "expected": None, "stands_out": ""}
+    others = {at: (team[at][0] - read, team[at][1] - refused) for at, (read, refused) in compared.items()}
+    n = sum(read for read, _ in compared.values())
+    expected = sum(compared[at][0] * refused / read for at, (read, refused) in others.items()) / n
+    # the mixture's variance is that of so many readings in one stratum
+    worth = n**2 / sum(compared[at][0] ** 2 / read for at, (read, _) in others.items())
+    stands_out = _stands_out(_of(compared, wide), wilson(expected * worth, worth, wide))
+    return {"rejected": _of(compared), "expected": expected, "stands_out": stands_out}
 
 
 def _stands_out(own: Rate, others: Rate) -> str:
     """high or low when the interval of the difference is without 0 (Newcombe 1998, hybrid score)."""
-    if own.value is None or others.value is None:
-        return ""
+    assert own.value is not None and others.value is not None
     gap = own.value - others.value
     if gap > hypot(own.value - own.low, others.high - others.value):
         return "high"

@@ -25,9 +25,6 @@ class EstimateOut(Out):
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
     n = serializers.IntegerField()
-    draws = serializers.IntegerField(help_text="of the interval")
-    seed = serializers.IntegerField()
-    undefined = serializers.IntegerField(help_text="draws that had no value")
     why = serializers.CharField()
     verdict = serializers.ChoiceField(["reliable", "tentative", "unreliable", "cannot tell"])
 
@@ -71,23 +68,16 @@ class AgreementsOut(Out):
 
 
 class ReadsOut(Out):
-    """approved, edited, rejected, read: as read. effective: the readings' worth when they weigh differently."""
-
     approved = serializers.IntegerField()
     edited = serializers.IntegerField()
     rejected = serializers.IntegerField()
     read = serializers.IntegerField()
-    effective = serializers.FloatField()
     samples = serializers.IntegerField(help_text="all the judge gave this verdict, read or not")
 
 
 class ProposalOut(Out):
     share = serializers.FloatField(help_text="of what the judge accepts, to read")
     percent = serializers.IntegerField()
-    upper = serializers.FloatField(help_text="upper end of the false-accept rate's interval")
-    target = serializers.FloatField()
-    floor = serializers.FloatField()
-    n = serializers.IntegerField()
     why = serializers.CharField(help_text="the arithmetic")
 
 
@@ -104,7 +94,6 @@ class SliceOut(Out):
 class JudgeOut(Out):
     judge = serializers.CharField(help_text="offline, or llm:model")
     kappa = EstimateOut(help_text="of all samples: weighted by how often the judge gave each verdict")
-    raw_kappa = EstimateOut(help_text="of the readings as they are")
     overall = SliceOut()
     domains = SliceOut(many=True)
     kinds = SliceOut(many=True)
@@ -120,7 +109,6 @@ class ReviewerOut(Out):
     expected = serializers.FloatField(
         allow_null=True, help_text="what others reject of the same mixture; null: nobody else read there"
     )
-    compared = serializers.IntegerField()
     taken_back = RateOut()
     stands_out = serializers.ChoiceField(["", "high", "low"])
 
@@ -135,8 +123,7 @@ class QualityOut(Out):
 
 
 def coefficient(value: float, low: float, high: float, n: int, verdict: str) -> dict[str, Any]:
-    drawn = {"draws": 1000, "seed": 0, "undefined": 0, "why": ""}
-    return {"value": value, "low": low, "high": high, "n": n, **drawn, "verdict": verdict}
+    return {"value": value, "low": low, "high": high, "n": n, "why": "", "verdict": verdict}
 
 
 def rate(hits: float, n: float, low: float, high: float) -> dict[str, Any]:
@@ -160,31 +147,15 @@ PAIR = {
 SLICE = {
     "domain": "hr",
     "kind": "explicit",
-    "accepted": {
-        "approved": 540,
-        "edited": 30,
-        "rejected": 30,
-        "read": 600,
-        "effective": 600.0,
-        "samples": 2400,
-    },
-    "refused": {"approved": 9, "edited": 1, "rejected": 40, "read": 50, "effective": 50.0, "samples": 310},
+    "accepted": {"approved": 540, "edited": 30, "rejected": 30, "read": 600, "samples": 2400},
+    "refused": {"approved": 9, "edited": 1, "rejected": 40, "read": 50, "samples": 310},
     "false_accept": rate(30, 600, 0.035, 0.07),
     "false_refuse": rate(10, 50, 0.112, 0.33),
-    "proposal": {
-        "share": 0.716,
-        "percent": 72,
-        "upper": 0.07,
-        "target": 0.02,
-        "floor": 0.05,
-        "n": 600,
-        "why": "1 - 0.020 / 0.070 = 0.716",
-    },
+    "proposal": {"share": 0.716, "percent": 72, "why": "1 - 0.020 / 0.070 = 0.716"},
 }
 JUDGE = {
     "judge": "offline",
     "kappa": coefficient(0.67, 0.58, 0.76, 650, "cannot tell"),
-    "raw_kappa": coefficient(0.63, 0.53, 0.73, 650, "cannot tell"),
     "overall": {**SLICE, "domain": "", "kind": ""},
     "domains": [{**SLICE, "kind": ""}],
     "kinds": [{**SLICE, "domain": ""}],
@@ -197,7 +168,6 @@ REVIEWER = {
     "reversed": rate(7, 120, 0.029, 0.116),
     "rejected": rate(41, 410, 0.075, 0.133),
     "expected": 0.08,
-    "compared": 410,
     "taken_back": rate(5, 415, 0.005, 0.028),
     "stands_out": "",
 }

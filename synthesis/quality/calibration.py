@@ -5,15 +5,14 @@ Nobody is shown that an item is of the draw, and what is decided about it change
 
 import random
 import secrets
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 from math import ceil
 from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from synthesis.core.agreement import FLOOR, TARGET, Matrix, Reads, pooled, proposal
+from synthesis.core.agreement import FLOOR, TARGET, Judged, Reads, pooled, share_to_read
 from synthesis.models import ReviewItem, Sample, SynthesisRun
 from synthesis.quality.agreement import Figures, fetched
 from synthesis.quality.second import lot
@@ -29,13 +28,11 @@ from trace_site.lib.errors import TraceError
 
 
 JUDGED = ("rule", "rrb")
-OUTCOMES = ("approve", "edit", "reject")
 
 # of a batch that is not read fully, n of N are read by lot: each stands for N / n
 READ = """
 SELECT s.run_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier), NOT i.calibration, d.verdict,
-  count(*), sum(coalesce(b.lot_size::float / b.sample_size, 1)),
-  sum(coalesce(b.lot_size::float / b.sample_size, 1) ^ 2)
+  coalesce(b.lot_size::float / b.sample_size, 1), count(*)
 FROM synthesis_reviewitem i
 JOIN synthesis_decision d ON d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'
 JOIN synthesis_sample s ON s.id = i.sample_id
@@ -47,7 +44,7 @@ WHERE i.state = 'decided' AND i.decided_by_id IS NOT NULL AND i.branch IN ('rule
       SELECT sample_id FROM synthesis_reviewitem WHERE round = 3 AND state = 'decided')
     OR i.round = 1 AND i.sample_id NOT IN (
       SELECT sample_id FROM synthesis_reviewitem WHERE round = 2 AND state = 'decided'))
-GROUP BY 1, 2, 3, 4, 5
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6
 """
 ACCEPTED = """
 SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), true, count(*)
@@ -92,59 +89,60 @@ def unread_refusals(*, judge: str = "", domain: str = "", kind: str = "") -> lis
 
 
 def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Figures]:
-    """One for each judge people have read something of, or could; by name: kappas, and rows over all, per domain, per
-    kind, and per domain and kind. Four queries.
+    """One for each judge people have read something of, or could; by name: its kappa, and rows over all, per domain,
+    per kind, and per domain and kind. Four queries.
     """
     strata, found = readings(), []
     for judge in sorted({at.judge for at in strata}):
         own = {at: reads for at, reads in strata.items() if at.judge == judge}
-        cells = {(at.domain, at.kind) for at in own}
-        groups = {
-            "domains": {(domain, "") for domain, _ in cells},
-            "kinds": {("", kind) for _, kind in cells},
+        cells = sorted({(at.domain, at.kind) for at in own})
+        places = {
+            "domains": sorted({(domain, "") for domain, _ in cells}),
+            "kinds": sorted({("", kind) for _, kind in cells}),
+            "cells": cells,
         }
         rows = {
-            name: [_row(place, _matrix(own, *place, strict), target, floor) for place in sorted(places)]
-            for name, places in {**groups, "cells": cells}.items()
+            name: [_row(at, _judged(own, *at, strict), target, floor) for at in of]
+            for name, of in places.items()
         }
-        whole = _matrix(own, "", "", strict)
-        kappas = {"kappa": whole.weighted_kappa, "raw_kappa": whole.raw_kappa}
-        found.append({"judge": judge, **kappas, "overall": _row(("", ""), whole, target, floor), **rows})
+        whole = _judged(own, "", "", strict)
+        overall = _row(("", ""), whole, target, floor)
+        found.append({"judge": judge, "kappa": whole.kappa, "overall": overall, **rows})
     return found
 
 
-def _matrix(strata: Mapping[Stratum, Reads], domain: str, kind: str, strict: bool) -> Matrix:
+def _judged(strata: Mapping[Stratum, Reads], domain: str, kind: str, strict: bool) -> Judged:
     """Of a domain and kind; "": of all of them."""
-    sides: dict[bool, list[Reads]] = {True: [], False: []}
-    for at, reads in strata.items():
-        if domain in ("", at.domain) and kind in ("", at.kind):
-            sides[at.accepted].append(reads)
-    return Matrix(pooled(sides[True]), pooled(sides[False]), strict)
+    here = [
+        (at, reads) for at, reads in strata.items() if domain in ("", at.domain) and kind in ("", at.kind)
+    ]
+    accepted, refused = (pooled(reads for at, reads in here if at.accepted is side) for side in (True, False))
+    return Judged(accepted, refused, strict)
 
 
-def _row(place: tuple[str, str], matrix: Matrix, target: float, floor: float) -> Figures:
-    asked = proposal(matrix.accepted, strict=matrix.strict, target=target, floor=floor)
+def _row(place: tuple[str, str], judged: Judged, target: float, floor: float) -> Figures:
     row: Figures = {"domain": place[0], "kind": place[1]}
-    for name, reads in (("accepted", matrix.accepted), ("refused", matrix.refused)):
+    for name, reads in (("accepted", judged.accepted), ("refused", judged.refused)):
         counts = dict(zip(("approved", "edited", "rejected"), reads.counts, strict=True))
-        row[name] = {**counts, "read": reads.n, "effective": reads.effective, "samples": reads.population}
-    row |= {"false_accept": matrix.false_accept, "false_refuse": matrix.false_refuse}
-    percent = ceil(round(100 * asked.share, 6))
-    return {**row, "proposal": {**asdict(asked), "percent": percent, "why": asked.why}}
+        row[name] = {**counts, "read": reads.n, "samples": reads.population}
+    share, why = share_to_read(judged.false_accept, target, floor)
+    proposal = {"share": share, "percent": ceil(round(100 * share, 6)), "why": why}
+    rates = {"false_accept": judged.false_accept, "false_refuse": judged.false_refuse}
+    return {**row, **rates, "proposal": proposal}
 
 
 def readings() -> dict[Stratum, Reads]:
     """Of every judge, domain, kind and verdict: what was read, and how many samples there are."""
     judge_of = judged_runs()
-    counts: dict[Stratum, Any] = defaultdict(lambda: [[0, 0, 0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0])
-    for run, domain, kind, accepted, verdict, n, weight, square in fetched(READ):
-        found = counts[Stratum(judge_of[run], domain, kind, accepted)]
-        for place, more in enumerate((n, weight, square)):
-            found[place][OUTCOMES.index(verdict)] += more
+    groups: dict[Stratum, list[tuple[str, int, float]]] = {}
+    samples = Counter[Stratum]()
+    for run, domain, kind, accepted, verdict, weight, n in fetched(READ):
+        at = Stratum(judge_of[run], domain, kind, accepted)
+        groups.setdefault(at, []).append((verdict, n, weight))
     for sql in (ACCEPTED, REFUSED):
         for run, domain, kind, accepted, n in fetched(sql, list(judge_of)):
-            counts[Stratum(judge_of[run], domain, kind, accepted)][3] += n
-    return {at: Reads(tuple(n), tuple(w), tuple(q), whole) for at, (n, w, q, whole) in counts.items()}
+            samples[Stratum(judge_of[run], domain, kind, accepted)] += n
+    return {at: Reads(tuple(groups.get(at, ())), samples[at]) for at in groups | samples}
 
 
 MOST = 500

@@ -77,7 +77,6 @@ def quality_judge(request: HttpRequest) -> HttpResponse:
         "floor": f"{100 * chosen['floor']:g}",
         "aql": max((aql for aql in AQLS if aql <= 100 * chosen["target"]), default=AQLS[0]),
         "most": MOST,
-        "method": METHOD,
         "part": "judge",
     }
     return render(request, "synthesis/quality_judge.html", context)
@@ -171,9 +170,7 @@ def _flat(row: Figures, before: str = "") -> dict[str, Any]:
     """{"alpha": {"low": 0.5}} -> {"alpha_low": 0.5}."""
     found: dict[str, Any] = {}
     for name, value in row.items():
-        if isinstance(value, Estimate):
-            value = value.as_dict()
-        elif isinstance(value, Rate):
+        if isinstance(value, Estimate | Rate):
             value = asdict(value)
         if isinstance(value, dict):
             found |= _flat(value, f"{before}{name}_")

@@ -112,7 +112,7 @@ def test_a_drawn_item_is_read_in_the_queue_with_the_judged_text_and_the_sample_s
     review_services.undo(reviewer=ada)
     assert readings()[explicit(False)].n == 0
     decide(sample, ada, "reject")
-    assert readings()[explicit(False)].counts == (0, 0, 1)
+    assert readings()[explicit(False)].counts == [0, 0, 1]
 
 
 def test_drawn_items_come_by_lot_between_older_ones_and_not_as_a_block(texts, ada, monkeypatch):
@@ -152,7 +152,7 @@ def test_final_readings_of_what_the_judge_accepted_are_counted_by_outcome(texts,
     read(None, (ada, "approve"), (bob, "reject"), (user_with("admin"), "reject"), **texts)
     read(None, (ada, "approve"), **texts)  # waits for its second reading: nothing is decided
     found = readings()[explicit(True)]
-    assert found.counts == (3, 1, 2)
+    assert found.counts == [3, 1, 2]
     assert found.population == 7
 
 
@@ -161,7 +161,7 @@ def test_what_was_approved_without_being_read_counts_in_the_population_alone(tex
     make_sample(**texts), make_sample(**texts)
     review_services.policy_approve(count=None)
     found = readings()[explicit(True)]
-    assert (found.counts, found.population) == ((1, 0, 0), 3)
+    assert (found.counts, found.population) == ([1, 0, 0], 3)
 
 
 def test_imported_samples_say_nothing_about_the_judge(ada):
@@ -188,9 +188,10 @@ def test_a_reading_of_a_batch_stands_for_the_unread_rest(texts, ada):
     read(None, (ada, "reject"), **texts)
     Batch.objects.update(state="accepted")
     found = readings()[explicit(True)]
-    assert found.weights == (10.0, 0.0, 1.0) and found.squares == (100.0, 0.0, 1.0)
+    assert found.groups == (("approve", 1, 10.0), ("reject", 1, 1.0))
     Batch.objects.update(state="failed")
-    assert readings()[explicit(True)].weights == (1.0, 0.0, 1.0), "a failed batch is read fully"
+    found = readings()[explicit(True)]
+    assert found.groups == (("approve", 1, 1.0), ("reject", 1, 1.0)), "a failed batch is read fully"
 
 
 def test_what_a_batch_approves_unread_is_nobodys_reading(texts, ada):
@@ -204,8 +205,8 @@ def test_what_a_batch_approves_unread_is_nobodys_reading(texts, ada):
     batch.refresh_from_db()
     assert batch.state == "accepted" and Sample.objects.filter(human="approved").count() == 20
     found = readings()[explicit(True)]
-    assert (found.counts, found.population) == ((batch.sample_size, 0, 0), 20)
-    assert found.weights[0] == pytest.approx(20)
+    assert (found.counts, found.population) == ([batch.sample_size, 0, 0], 20)
+    assert found.groups == (("approve", batch.sample_size, pytest.approx(20 / batch.sample_size)),)
     assert [(row["name"], row["readings"]) for row in qualities()] == [("ada", batch.sample_size)]
 
 
@@ -228,7 +229,7 @@ def test_rows_are_per_domain_style_and_both(texts, ada):
     make_domain("it")
     other = make_tool("It/GetTicket", domain=make_domain("it"))
     read(None, (ada, "reject"), tools=[other, make_tool("It/Other", domain=make_domain("it"))])
-    (found,) = calibrations(target=0.05, floor=0.1)
+    (found,) = calibrations(target=0.05)
     assert [(row["domain"], row["accepted"]["read"]) for row in found["domains"]] == [("hr", 2), ("it", 1)]
     assert [row["kind"] for row in found["kinds"]] == ["easy", "explicit", "implicit"]
     assert [(row["domain"], row["kind"]) for row in found["cells"]] == [
@@ -237,7 +238,7 @@ def test_rows_are_per_domain_style_and_both(texts, ada):
         ("it", "easy"),
     ]
     assert found["overall"]["false_accept"].value == pytest.approx(2 / 3)
-    assert (found["overall"]["proposal"]["target"], found["overall"]["proposal"]["floor"]) == (0.05, 0.1)
+    assert found["overall"]["proposal"]["why"].startswith("1 - 0.050 / ")
 
 
 def test_all_counts_come_from_four_queries(texts, ada, django_assert_num_queries):

@@ -4,7 +4,7 @@ import pytest
 
 from rules.models import RuleVersion
 from synthesis.models import ReviewItem, Sample
-from synthesis.quality.agreement import agreements, qualities, read_twice, table_of
+from synthesis.quality.agreement import EDIT_APPROVES, agreements, qualities, read_twice, table_of
 from synthesis.review import services as review_services
 from tests.factories import make_rule, make_tool
 from tests.synthesis.readings import read, read_by_two
@@ -75,6 +75,32 @@ def test_two_edits_to_different_texts_agree_in_verdict_and_not_in_outcome(people
     read(None, (ada, "edit", "this month"), (bob, "edit", "last month"), **texts)
     found = agreements()["overall"]
     assert (found["same_verdict"].hits, found["same_outcome"].hits) == (1, 0)
+
+
+def test_an_edit_may_count_as_an_approval(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    read(None, (ada, "edit", "this month"), (bob, "approve"), **texts)
+    read(None, (ada, "reject"), (bob, "reject"), **texts)
+    assert table_of(read_twice(), EDIT_APPROVES) == [[1, 0], [0, 1]]
+    (pair,) = agreements()["pairs"]
+    assert pair["kappa"].value < 0.5 and pair["collapsed"].value == pytest.approx(1)
+
+
+def test_a_second_reading_by_policy_is_nobodys(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    read(None, (ada, "approve"), **texts)
+    review_services.policy_approve(count=None)
+    assert read_twice() == []
+
+
+def test_readings_may_be_those_of_some_runs(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    sample = read(None, (ada, "approve"), (bob, "reject"), **texts)
+    assert [row.units for row in read_twice([sample.run_id])] == [1]
+    assert read_twice([sample.run_id + 1]) == read_twice([]) == []
 
 
 def test_a_reading_taken_back_counts_no_more_and_the_new_one_does(people, texts):

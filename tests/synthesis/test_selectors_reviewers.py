@@ -63,7 +63,7 @@ def test_rejections_are_held_against_what_others_reject_of_the_same_strata(peopl
         read(None, (cyd, "reject"))  # a stratum nobody else has read: no comparison
     assert row("ada")["expected"] == pytest.approx(0.5)
     assert row("bob")["expected"] == pytest.approx(0.0)
-    assert (row("ada")["compared"], row("ada")["rejected"].value) == (4, 0)
+    assert (row("ada")["rejected"].n, row("ada")["rejected"].value) == (4, 0)
     assert row("cyd")["expected"] is None and row("cyd")["stands_out"] == ""
     assert row("cyd")["rejected"].value == 1
 
@@ -85,7 +85,7 @@ def test_an_outlier_shows_and_a_few_readings_do_not_make_one(people, texts):
     assert (row("ada")["stands_out"], row("bob")["stands_out"]) == ("low", "high")
     read(None, (ada, "reject"))
     read(None, (bob, "approve"))
-    assert row("bob")["compared"] == 13
+    assert row("bob")["rejected"].n == 13
 
 
 def test_readings_taken_back_are_counted_and_no_readings(people, texts):
