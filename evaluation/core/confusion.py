@@ -183,27 +183,24 @@ def gap_terms(tools: Iterable[int], tallies: Mapping[int, Tally], traffic: Mappi
 @dataclass(frozen=True)
 class WhatIf:
     """Of the chosen gaps: `misses` go wrong now at pairs that would be covered; `left`: so many would go wrong still,
-    as requests do now at covered pairs; `gain`: the difference. None: not measured. `gain` is at most `misses` where no
-    covered pair was measured. `requests`: that all this is of."""
+    as requests do now at covered pairs; `gain`: the difference. None: not measured."""
 
-    gaps: int
     tools: int  # with uncovered pairs
     measured: int  # of them
-    requests: float  # of the measured tools
     misses: Bounds | None
     left: Bounds | None
     gain: Bounds | None
 
 
-def what_if(gaps: int, terms: Sequence[Term], covered: Tally) -> WhatIf:
+def what_if(terms: Sequence[Term], covered: Tally) -> WhatIf:
     """`terms`: of the tools with uncovered pairs in the chosen gaps; `covered`: of all tools with covered pairs,
     their labelled requests and those that go wrong at a covered pair."""
     measured = [term for term in terms if term.n]
-    requests = sum(term.requests for term in measured)
     misses = expected(measured)
+    requests = sum(term.requests for term in measured)
     left = expected([Term(requests, covered.covered, covered.n)]) if misses else None
     gain = minus(misses, left) if misses and left else None
-    return WhatIf(gaps, len(terms), len(measured), requests, misses, left, gain)
+    return WhatIf(len(terms), len(measured), misses, left, gain)
 
 
 def covered_tally(rows: Iterable[ClusterCoverage], tallies: Mapping[int, Tally]) -> Tally:

@@ -12,7 +12,6 @@ from rest_framework.response import Response
 
 from catalog.models import Domain
 from evaluation.what_if.selectors import MOST, Choice, Pick, domain_rollup, plan_of
-from synthesis.generate.serializers import FigureOut
 from trace_site.rest.examples import answer_example, examples_beside
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
@@ -43,44 +42,45 @@ class PickOut(Out):
         source="draft.row.pk", default=None, allow_null=True, help_text="suggested rule; null: all open pairs"
     )
     pairs = serializers.IntegerField(help_text="that would be told apart")
-    wrong_answers = serializers.SerializerMethodField(help_text="to expect there now; null: not measured")
-    low = serializers.SerializerMethodField(help_text="95 % interval")
-    high = serializers.SerializerMethodField()
+    wrong_answers = serializers.FloatField(
+        source="misses.value", allow_null=True, help_text="to expect there now; null: not measured"
+    )
+    low = serializers.FloatField(source="misses.low", allow_null=True, help_text="95 % interval")
+    high = serializers.FloatField(source="misses.high", allow_null=True)
     labelled_requests = serializers.IntegerField(source="n")
     wrong_of_them = serializers.IntegerField(source="wrong")
     tools = serializers.SerializerMethodField(help_text="with such a pair")
     tools_measured = serializers.IntegerField(source="measured")
 
-    def get_wrong_answers(self, pick: Pick) -> float | None:
-        return pick.misses.value if pick.misses else None
-
-    def get_low(self, pick: Pick) -> float | None:
-        return pick.misses.low if pick.misses else None
-
-    def get_high(self, pick: Pick) -> float | None:
-        return pick.misses.high if pick.misses else None
-
     def get_tools(self, pick: Pick) -> int:
         return len(pick.terms)
 
 
-class LineOut(FigureOut):
+class LineOut(Out):
     key = serializers.CharField()
     title = serializers.CharField()
     unit = serializers.CharField(help_text="answers, rules, samples, calls, tokens, money or seconds")
+    value = serializers.FloatField(source="figure.value", allow_null=True, help_text="null: unknown")
+    basis = serializers.CharField(source="figure.basis", help_text="what it rests on")
+    low = serializers.FloatField(
+        source="bounds.low", allow_null=True, help_text="95 % interval, of wrong answers alone"
+    )
+    high = serializers.FloatField(source="bounds.high", allow_null=True)
 
 
 class WhatIfOut(Out):
-    domain = serializers.CharField()
-    counted_at = serializers.DateTimeField()
+    domain = serializers.CharField(source="choice.domain")
+    counted_at = serializers.DateTimeField(source="counted.at")
     model = serializers.IntegerField(
-        allow_null=True, help_text="whose wrong answers these are; null: the embedding's"
+        source="counted.model_id",
+        allow_null=True,
+        help_text="whose wrong answers these are; null: the embedding's",
     )
     requests = serializers.CharField(help_text="what wrong answers are counted in, in words")
     pairs = serializers.IntegerField(help_text="of look-alikes that would be told apart")
     picks = PickOut(many=True)
     left_out = serializers.IntegerField(help_text="ids that are no gap or no suggested rule of now")
-    figures = LineOut(many=True)
+    figures = LineOut(source="lines", many=True)
 
 
 class WhatIf(ApiView):
@@ -95,8 +95,8 @@ class WhatIf(ApiView):
         examples=[answer_example(examples_beside(__file__)["plan"])],
     )
     def get(self, request: Request) -> Response:
-        """Read what closing gaps would save and take. Each figure with its interval and what it rests on; one that
-        nobody measured is null.
+        """Read what closing gaps would save and take. Each figure says what it rests on, wrong answers also their
+        interval; one that nobody measured is null.
         """
         given = self.read_query(WhatIfIn)
         domain = get_object_or_404(Domain, pk=given["domain"])
@@ -105,25 +105,7 @@ class WhatIf(ApiView):
             raise Http404
         picked = QueryDict(mutable=True)
         picked.update({name: given[name] for name in ("gap", "rule")})
-        plan = plan_of(Choice.read(domain.slug, picked), counted)
-        told = {
-            "domain": domain.slug,
-            "counted_at": counted.at,
-            "model": counted.model_id,
-            "requests": plan.requests,
-            "pairs": plan.pairs,
-            "picks": plan.picks,
-            "left_out": plan.left_out,
-            "figures": [
-                {"key": line.key, "title": line.title, "unit": line.unit, **_figure(line.figure)}
-                for line in plan.lines
-            ],
-        }
-        return Response(WhatIfOut(told).data)
-
-
-def _figure(found: Any) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("value", "low", "high", "basis")}
+        return Response(WhatIfOut(plan_of(Choice.read(domain.slug, picked), counted)).data)
 
 
 urlpatterns = [path("evaluation/what-if", WhatIf.as_view(), name="api-what-if")]

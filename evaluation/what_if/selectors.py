@@ -8,7 +8,7 @@ value. The arithmetic is core/confusion.py; what samples cost is of synthesis/ge
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -67,10 +67,6 @@ class Choice:
     def query(self) -> str:
         picked = [*(("gap", pk) for pk in self.gaps), *(("rule", pk) for pk in self.rules)]
         return urlencode([("domain", self.domain), *picked])
-
-    def without(self, *, gap: int = 0, rule: int = 0) -> "Choice":
-        gaps = tuple(pk for pk in self.gaps if pk != gap)
-        return replace(self, gaps=gaps, rules=tuple(pk for pk in self.rules if pk != rule))
 
 
 class Draft(NamedTuple):
@@ -203,12 +199,14 @@ class Asked:
 
 
 class Line(NamedTuple):
-    """A figure of the plan. `unit`: answers, rules, samples, calls, tokens, money or seconds."""
+    """A figure of the plan. `unit`: answers, rules, samples, calls, tokens, money or seconds; `bounds`: the 95 %
+    interval of wrong answers."""
 
     key: str
     title: str
     unit: str
     figure: Figure
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True)
@@ -237,16 +235,12 @@ class Plan:
         return [*self.saves, *self.takes]
 
     @property
-    def gain(self) -> Figure:
-        return self.saves[-1].figure
-
-    @property
     def is_thin(self) -> bool:
         """Whether it rests on so few labelled requests that it should be said."""
         return self.labelled < FEWEST
 
 
-def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
+def plan_of(choice: Choice, counted: DomainRollup) -> Plan:
     """A constant number of queries."""
     wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
     holding = Q(cluster__tool_ids__overlap=[row.target_id for row in wanted])
@@ -262,14 +256,13 @@ def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
     ]
     alone = {pair for draft in drafts if draft.gap.pk not in picked for pair in draft.pairs}
     terms = asked.terms(whole, alone)
-    found = what_if(len(picks), terms, Tally(n=counted.covered_n, covered=counted.covered_wrong))
+    found = what_if(terms, Tally(n=counted.covered_n, covered=counted.covered_wrong))
     labelled = len(asked.golds)  # each once
     # a suggestion is a rule; a cluster takes one more where suggestions leave some of its pairs open
     said = {pk: {pair for draft in drafts if draft.gap.pk == pk for pair in draft.pairs} for pk in picked}
     rest = sum(row.uncovered > len(said[pk]) for pk, row in picked.items())
     rules, per_rule = len(drafts) + rest, LoopSettings.now().per_rule
-    cost = estimate_new([per_rule] * rules, writer=writer)
-    reading = estimate_reading(per_rule * rules, writer=writer)
+    cost, reading = estimate_new([per_rule] * rules), estimate_reading(per_rule * rules)
     return Plan(
         choice,
         counted,
@@ -288,33 +281,29 @@ def plan_of(choice: Choice, counted: DomainRollup, *, writer: str = "") -> Plan:
 
 def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, counted: DomainRollup) -> list[Line]:
     date = f"counted {timezone.localtime(counted.at):%-d %b %Y}"
-    unmeasured = "not measured: no labelled request that was kept out of training concerns these tools"
-    if found.misses is None:
-        nothing = Figure(None, unmeasured)
-        now = left = gain = nothing
-    else:
-        wrong = sum(term.wrong for term in terms)
-        basis = (
-            f"{wrong} of {labelled} labelled requests get such a look-alike from the {model_words(counted)}; "
-            f"{found.measured} of {found.tools} tools are measured, {date}"
-        )
-        now = _figure(found.misses, basis)
-        left = Figure(None, "not measured: no labelled request concerns a pair that rules tell apart")
-        gain = Figure(None, left.basis)
-        if found.left is not None and found.gain is not None:
-            told = f"{counted.covered_wrong} of {counted.covered_n} labelled requests"
-            rate = f"{told} get a look-alike that rules tell apart"
-            left = _figure(found.left, f"{rate}, {date}")
-            gain = _figure(found.gain, "the first less the second")
+    now = (
+        f"{sum(term.wrong for term in terms)} of {labelled} labelled requests get such a look-alike from the "
+        f"{model_words(counted)}; {found.measured} of {found.tools} tools are measured, {date}"
+    )
+    told = f"{counted.covered_wrong} of {counted.covered_n} labelled requests"
+    unasked = "not measured: no labelled request that was kept out of training concerns these tools"
+    no_rate = "not measured: no labelled request concerns a pair that rules tell apart"
+
+    def line(key: str, title: str, bounds: Bounds | None, basis: str) -> Line:
+        if bounds is None:
+            return Line(key, title, "answers", Figure(None, no_rate if found.misses else unasked))
+        return Line(key, title, "answers", Figure(bounds.value, basis), bounds)
+
     return [
-        Line("misses", "Wrong answers now, at the pairs that would be told apart", "answers", now),
-        Line("left", "Still wrong then, as at pairs that rules tell apart today", "answers", left),
-        Line("gain", "Fewer wrong answers", "answers", gain),
+        line("misses", "Wrong answers now, at the pairs that would be told apart", found.misses, now),
+        line(
+            "left",
+            "Still wrong then, as at pairs that rules tell apart today",
+            found.left,
+            f"{told} get a look-alike that rules tell apart, {date}",
+        ),
+        line("gain", "Fewer wrong answers", found.gain, "the first less the second"),
     ]
-
-
-def _figure(found: Bounds, basis: str) -> Figure:
-    return Figure(found.value, basis, found.low, found.high)
 
 
 def _takes(

@@ -27,6 +27,7 @@ from evaluation.what_if.selectors import (
     Asked,
     Choice,
     Draft,
+    Line,
     Pick,
     Plan,
     domain_rollup,
@@ -136,56 +137,42 @@ def _plan(request: HttpRequest) -> Plan:
 def what_if_csv(request: HttpRequest) -> HttpResponse:
     """A row for each pick, then one for each figure of all."""
     plan = _plan(request)
-    rows = [
-        *(_pick_cells(pick) for pick in plan.picks),
-        *(
-            (
-                "total",
-                "",
-                line.title,
-                "",
-                "",
-                "",
-                *_cells(line.figure),
-                line.unit,
-                "",
-                "",
-                "",
-                "",
-                line.figure.basis,
-            )
-            for line in plan.lines
-        ),
-    ]
+    rows = [*map(_pick_row, plan.picks), *map(_line_row, plan.lines)]
     return HttpResponse(
-        csv_lines(COLUMNS, rows),
+        csv_lines(COLUMNS, ([row.get(name, "") for name in COLUMNS] for row in rows)),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="what-if-{plan.choice.domain}.csv"'},
     )
 
 
-def _cells(found: Any) -> tuple[float | None, float | None, float | None]:
-    """Of a figure or of bounds."""
-    return (found.value, found.low, found.high) if found else (None, None, None)
-
-
-def _pick_cells(pick: Pick) -> tuple[Any, ...]:
+def _pick_row(pick: Pick) -> dict[str, Any]:
     draft = pick.draft
-    kind, pk = ("suggested rule", draft.row.pk) if draft else ("gap", pick.gap.pk)
-    tools = " ".join([draft.row.content["target"], *draft.row.content["confusables"]]) if draft else ""
-    return (
-        *(
-            kind,
-            pk,
-            pick.gap.cluster.label,
-            pick.gap.state,
-            tools,
-            pick.pairs,
-            *_cells(pick.misses),
-            "answers",
-        ),
-        *(pick.n, pick.wrong, pick.measured, len(pick.terms), ""),
-    )
+    tools = [draft.row.content["target"], *draft.row.content["confusables"]] if draft else []
+    return {
+        "row": "suggested rule" if draft else "gap",
+        "id": draft.row.pk if draft else pick.gap.pk,
+        "what": pick.gap.cluster.label,
+        "state": pick.gap.state,
+        "tools": " ".join(tools),
+        "pairs_told_apart": pick.pairs,
+        **(pick.misses._asdict() if pick.misses else {}),
+        "unit": "answers",
+        "labelled_requests": pick.n,
+        "wrong_of_them": pick.wrong,
+        "tools_measured": pick.measured,
+        "tools_with_open_pairs": len(pick.terms),
+    }
+
+
+def _line_row(line: Line) -> dict[str, Any]:
+    bounds = line.bounds._asdict() if line.bounds else {"value": line.figure.value}
+    return {
+        "row": "total",
+        "what": line.title,
+        **bounds,
+        "unit": line.unit,
+        "computed_from": line.figure.basis,
+    }
 
 
 @require_POST

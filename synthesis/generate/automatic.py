@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Count, F, Sum
 
 from rules.models import RuleVersion
-from synthesis.generate.estimates import asked
+from synthesis.generate.estimates import estimate_new
 from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import ACTIVE, PER_RULE, hold_starts, in_range, queue_run, run_params
 from synthesis.llm.ledger import LIMITS, read_budget, spent
@@ -136,9 +136,7 @@ def _unpaid(found: Writing) -> list[str]:
         return [f"The budget of {month_name} is spent: {_told(chosen.budget, gone)}."]
     if not (numbers := list(found.due.values())[:AT_ONCE]):
         return []
-    rows = [{"new": number, "content_stale": 0, "outdated": 0} for number in numbers]
-    recipe, _ = newest_recipe(BRANCH, found.writer)
-    _, over = asked(BRANCH, recipe, {"samples": sum(numbers), "rows": rows}, found.left)
+    over = estimate_new(numbers, budget=found.left).over
     return [f"More is needed than what {month_name} has left: {', '.join(over)}."] if over else []
 
 

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from synthesis.core.keys import seed_again
 from synthesis.core.queries import Writers
 from synthesis.generate.automatic import payable
-from synthesis.generate.estimates import RETRIES, Figure
+from synthesis.generate.estimates import Figure
 from synthesis.generate.planning import (
     AUTOMATIC,
     NEWER,
@@ -31,6 +31,7 @@ from synthesis.generate.planning import (
 )
 from synthesis.generate.services import hold_starts, queue_run
 from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
+from synthesis.samples.impact import RETRIES
 from synthesis.samples.inputs import Inputs
 from synthesis.samples.rejections import OF_TRACE, critique
 from synthesis.samples.sources import CatalogView, published_rules

@@ -133,8 +133,6 @@ class RunDetail(Out):
 class FigureOut(Out):
     value = serializers.FloatField(allow_null=True, help_text="null: unknown")
     basis = serializers.CharField(help_text="what it rests on")
-    low = serializers.FloatField(allow_null=True, help_text="95 % interval; null: it was not measured")
-    high = serializers.FloatField(allow_null=True)
 
 
 class PlanRow(Out):

@@ -3,27 +3,27 @@
 Live samples are those the machine finished, nobody rejected and no newer one of their slot replaces; what is content
 stale already cannot become so. For rules they are samples of the published versions: another version, or none, takes
 them out of every later snapshot. For tools they are samples whose pool holds one.
-The cost is, per style, the live samples times the model calls that one sample of the style takes.
+The cost is the live samples times the model calls that one sample takes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Func, IntegerField, Q, QuerySet, Sum
+from django.db.models import Count, Func, IntegerField, Q, QuerySet
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from catalog.models import Tool
 from rules.models import Rule
 from synthesis.llm.writers import configured
-from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
+from synthesis.models import Sample, SnapshotSample, SynthesisRun
 from synthesis.samples.staleness import REPLACED, without_stale
 from trace_site.impact import Impact, Subject
+from trace_site.jobs import Job
 
-CALLS = (
-    3.0 * 1.25
-)  # query, trace, judge; a quarter of the samples is tried twice, until runs here tell better
-MEASURED = 2000  # newest samples of language-model runs that the calls of one sample are measured on
+RETRIES = 1.25  # calls of a purpose (query, trace, judge) for one sample, until runs here tell better
+RECENT = 5  # runs
+ENOUGH = 20  # samples to measure on
 MOST_TOOLS = 100  # looked up in the index; beyond it samples are read one by one
 MOST_READ = 10_000  # samples then read; of more, one in so many is read and the counts are scaled
 LIVE = Q(machine=Sample.Machine.READY) & ~Q(human=Sample.Human.REJECTED) & ~REPLACED
@@ -31,16 +31,12 @@ LIVE = Q(machine=Sample.Machine.READY) & ~Q(human=Sample.Human.REJECTED) & ~REPL
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Live samples by style, how many of all are approved, and the snapshots that hold some of them."""
+    """Live samples, how many of them are approved, and the snapshots that hold some of them."""
 
-    styles: Mapping[str, int]
+    samples: int
     approved: int
     snapshots: frozenset[int]
     estimated: bool = False
-
-    @property
-    def samples(self) -> int:
-        return sum(self.styles.values())
 
 
 def stale_of_rules(rules: Sequence[int]) -> Stale:
@@ -56,18 +52,10 @@ def stale_of_tools(tools: Sequence[int]) -> Stale:
 
 
 def _counted(live: QuerySet[Sample]) -> Stale:
-    rows = (
-        live.order_by()
-        .values_list("style")
-        .annotate(Count("pk"), approved=Count("pk", filter=Q(human=Sample.Human.APPROVED)))
-    )
-    found = list(rows)
+    approved = Count("pk", filter=Q(human=Sample.Human.APPROVED))
+    found = live.aggregate(samples=Count("pk"), approved=approved)
     held = SnapshotSample.objects.filter(sample__in=live).order_by().values_list("snapshot", flat=True)
-    return Stale(
-        {style: count for style, count, _ in found},
-        sum(approved for _, _, approved in found),
-        frozenset(held.distinct()) if found else frozenset(),
-    )
+    return Stale(**found, snapshots=frozenset(held.distinct()) if found["samples"] else frozenset())
 
 
 def _read(names: frozenset[str]) -> Stale:
@@ -80,19 +68,13 @@ def _read(names: frozenset[str]) -> Stale:
         .filter(turn=0)
         .order_by()
     )
-    found = [
-        (pk, style, human)
-        for pk, style, human, pool in rows.values_list("pk", "style", "human", "pool").iterator(2000)
-        if not names.isdisjoint(pool)
-    ]
-    styles: dict[str, int] = {}
-    for _, style, _ in found:
-        styles[style] = styles.get(style, 0) + every
-    held = SnapshotSample.objects.filter(sample__in=[pk for pk, _, _ in found])
+    columns = rows.values_list("pk", "human", "pool").iterator(2000)
+    found = {pk: human for pk, human, pool in columns if not names.isdisjoint(pool)}
+    held = SnapshotSample.objects.filter(sample__in=list(found)).order_by()
     return Stale(
-        styles,
-        every * sum(human == Sample.Human.APPROVED for _, _, human in found),
-        frozenset(held.order_by().values_list("snapshot", flat=True).distinct()),
+        every * len(found),
+        every * sum(human == Sample.Human.APPROVED for human in found.values()),
+        frozenset(held.values_list("snapshot", flat=True).distinct()),
         every > 1,
     )
 
@@ -101,27 +83,20 @@ def stale(subject: Subject, ids: Sequence[int]) -> Stale:
     return stale_of_rules(ids) if subject == "rules" else stale_of_tools(ids)
 
 
-def calls_per_sample() -> dict[str, float]:
-    """{style: model calls per finished sample, retries and dropped samples counted in}; empty without an endpoint.
+def ended_runs(branch: str, writer: str) -> QuerySet[SynthesisRun]:
+    """Runs of the branch by this kind of writer that are done, the newest first."""
+    runs = SynthesisRun.objects.filter(branch=branch, job__state=Job.State.DONE).order_by("-pk")
+    return runs.filter(writer__startswith="llm:") if writer == "llm" else runs.filter(writer=writer)
 
-    Measured on the newest samples of language-model runs; `CALLS` (under "") where a style has none.
-    """
+
+def regeneration_calls(samples: int) -> int:
+    """Model calls to write so many again, as the newest runs of rules needed them; 0 with the offline writers."""
     if not configured():
-        return {}
-    runs = SynthesisRun.objects.filter(writer__startswith="llm").order_by("-id").values("pk")[:5]
-    newest = Sample.objects.filter(run__in=runs).exclude(machine=Sample.Machine.PENDING)
-    made = newest.order_by("-id").values("pk")[:MEASURED]
-    tried = Attempt.objects.filter(sample__in=made).order_by().values_list("sample__style")
-    ready = Count("sample", filter=Q(outcome="ready"), distinct=True)
-    measured = tried.annotate(Sum("calls"), ready=ready)
-    found = {style: calls / ready for style, calls, ready in measured if calls and ready}
-    return {"": CALLS} | found
-
-
-def regeneration_calls(styles: Mapping[str, int]) -> int:
-    """Σ over styles of live samples × calls per sample; 0 with the offline writers, which call nobody."""
-    calls = calls_per_sample()
-    return round(sum(count * calls.get(style, calls.get("", 0.0)) for style, count in styles.items()))
+        return 0
+    newest = ended_runs(SynthesisRun.Branch.RULE, "llm")[:RECENT]
+    rows = list(newest.values_list("job__result__written", "job__result__calls"))
+    written, calls = sum(row[0] for row in rows), sum(row[1] for row in rows)
+    return round(samples * (calls / written if written >= ENOUGH else 3 * RETRIES))
 
 
 def of_rules(rules: list[int]) -> list[Impact]:
@@ -154,4 +129,4 @@ def _lines(found: Stale, url: str = "", blocks: str = "") -> list[Impact]:
     words = "model calls to write them again" + (
         " (estimate)" if configured() else ", with the offline writers"
     )
-    return [*lines, Impact("calls", regeneration_calls(found.styles), words)]
+    return [*lines, Impact("calls", regeneration_calls(found.samples), words)]

@@ -138,7 +138,7 @@ def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
         "samples": found.samples,
         "approved": found.approved,
         "snapshots": len(found.snapshots),
-        "calls": regeneration_calls(found.styles),
+        "calls": regeneration_calls(found.samples),
     }
     return render(request, "synthesis/_rule_impact.html", context)
 

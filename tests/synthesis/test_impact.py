@@ -3,17 +3,12 @@
 import pytest
 
 from catalog.models import Tool
-from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
+from synthesis.models import Sample, SnapshotSample, SynthesisRun
 from synthesis.samples import impact
-from synthesis.samples.impact import (
-    CALLS,
-    calls_per_sample,
-    regeneration_calls,
-    stale_of_rules,
-    stale_of_tools,
-)
+from synthesis.samples.impact import RETRIES, regeneration_calls, stale_of_rules, stale_of_tools
 from tests.factories import crown, make_model, make_rule, make_run, make_sample, make_snapshot, make_tool
 from trace_site.impact import impact_of
+from trace_site.jobs import Job
 
 pytestmark = pytest.mark.django_db
 
@@ -49,11 +44,7 @@ def test_rule_makes_its_live_samples_and_their_snapshots_stale(tools):
     keep(make_snapshot(), approved)
     keep(make_snapshot(), make_sample(rule=other, tools=tools))
     found = stale_of_rules([rule.pk])
-    assert (dict(found.styles), found.approved, len(found.snapshots)) == (
-        {"explicit": 1, "implicit": 1},
-        1,
-        1,
-    )
+    assert (found.samples, found.approved, len(found.snapshots)) == (2, 1, 1)
     assert told("rules", rule) == {
         "samples": (2, "samples, 1 approved"),
         "snapshots": (1, "snapshot holds some of them"),
@@ -131,24 +122,19 @@ def test_offline_writers_cost_no_call_and_an_endpoint_costs_the_default_until_me
         make_sample(rule=rule, tools=tools)
     assert told("rules", rule)["calls"] == (0, "model calls to write them again, with the offline writers")
     settings.LLM_BASE_URL = "http://127.0.0.1:1/v1"
-    assert told("rules", rule)["calls"] == (round(4 * CALLS), "model calls to write them again (estimate)")
+    assert told("rules", rule)["calls"] == (
+        round(4 * 3 * RETRIES),
+        "model calls to write them again (estimate)",
+    )
 
 
-def test_calls_are_measured_with_retries_and_dropped_samples(tools, settings):
+def test_calls_are_those_of_the_newest_runs_that_asked_models(settings):
     settings.LLM_BASE_URL = "http://127.0.0.1:1/v1"
-    rule = make_rule(*tools)
-    run = SynthesisRun.objects.create(branch="rule", writer="llm:big")
-    outcomes = [["ready"], ["judged_out", "ready"], ["filtered"] * 6]
-    for tries in outcomes:
-        sample = make_sample(
-            rule=rule, tools=tools, run=run, machine="ready" if tries[-1] == "ready" else "dropped"
-        )
-        for number, outcome in enumerate(tries, start=1):
-            Attempt.objects.create(
-                sample=sample, number=number, outcome=outcome, calls=3 if outcome != "filtered" else 1
-            )
-    assert calls_per_sample() == {"": CALLS, "explicit": (3 + 6 + 6) / 2}
-    assert regeneration_calls({"explicit": 2, "implicit": 2}) == round(2 * 7.5 + 2 * CALLS)
+    for writer, written, calls in (("llm:big", 10, 50), ("llm:small", 20, 70), ("offline", 100, 0)):
+        result = {"written": written, "calls": calls}
+        job = Job.objects.create(kind="synthesis", title="it", state="done", result=result)
+        SynthesisRun.objects.create(branch="rule", writer=writer, job=job)
+    assert regeneration_calls(6) == 24
 
 
 def test_models_that_learnt_from_rule_samples_are_told_and_the_champion_named(tools):

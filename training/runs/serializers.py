@@ -5,7 +5,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from synthesis.generate.serializers import Progress
+from synthesis.generate.serializers import FigureOut, Progress
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -76,11 +76,6 @@ class MetricsOut(Out):
     stages = StageCurve(many=True)
 
 
-class RunFigure(Out):
-    value = serializers.FloatField(allow_null=True, help_text="null: unknown")
-    basis = serializers.CharField(help_text="what it rests on")
-
-
 class StageEstimate(Out):
     stage = serializers.CharField()
     records = serializers.IntegerField()
@@ -103,10 +98,10 @@ class BasesOut(Out):
 
 
 class RunEstimateOut(Out):
-    seconds = RunFigure()
-    memory = RunFigure(help_text="bytes at the peak")
-    parameters = RunFigure()
-    tokens = RunFigure()
+    seconds = FigureOut()
+    memory = FigureOut(help_text="bytes at the peak")
+    parameters = FigureOut()
+    tokens = FigureOut()
     assumes = serializers.CharField(
         help_text="what the memory counts with, in words; empty: the size is unknown"
     )
