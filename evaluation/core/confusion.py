@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluation.core.coverage import COVERED, UNCOVERED, ClusterCoverage, Pair, QueryGroups, pair_of
-from synthesis.core.agreement import wilson
+from synthesis.core.agreement import Bounds, minus, wilson
 
 MODEL, EMBEDDING = SIDES = ("model", "embedding")
 ELSEWHERE = "elsewhere"  # a wrong answer at no pair of a cluster
@@ -128,12 +128,6 @@ class Tallies:
 # Sums of shares with intervals.
 
 
-class Bounds(NamedTuple):
-    value: float
-    low: float
-    high: float
-
-
 class Term(NamedTuple):
     """`requests` of a tool, and of `n` labelled ones those that go wrong at a pair in question."""
 
@@ -155,12 +149,6 @@ def expected(terms: Iterable[Term]) -> Bounds | None:
         below += (term.requests * (mean - share.low)) ** 2
         above += (term.requests * (share.high - mean)) ** 2
     return Bounds(value, max(0.0, value - math.sqrt(below)), value + math.sqrt(above))
-
-
-def minus(left: Bounds, right: Bounds) -> Bounds:
-    value = left.value - right.value
-    below = math.hypot(left.value - left.low, right.high - right.value)
-    return Bounds(value, value - below, value + math.hypot(left.high - left.value, right.value - right.low))
 
 
 def open_tools(row: ClusterCoverage) -> list[int]:

@@ -38,6 +38,7 @@ from evaluation.models import (
     ToolRollup,
 )
 from evaluation.results.groups import in_force, lock
+from synthesis.core.agreement import Bounds
 from trace_site.database import database_now
 from trace_site.lib.files import content_hash
 from training.models import Model
@@ -155,7 +156,7 @@ def _outcome_of(one: Labelled, tools: Mapping[int, ToolName], ground: Ground) ->
     return values
 
 
-def _bounds(found: confusion.Bounds | None) -> Values:
+def _bounds(found: Bounds | None) -> Values:
     names = ("score", "score_low", "score_high")
     return dict(zip(names, map(_rounded, found) if found else (None,) * 3, strict=True))
 

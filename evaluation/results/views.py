@@ -16,12 +16,12 @@ from evaluation.core.comparison import SIZE
 from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, METRICS
-from evaluation.core.stats import Interval, bootstrap
 from evaluation.coverage.one_count import one_count
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
 from evaluation.results.groups import groups_standing
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
+from synthesis.core.agreement import wilson
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import Bar, bar_chart
 from trace_site.paging import keyset, number_of
@@ -224,34 +224,30 @@ def picture(model: Model) -> dict[str, Any] | None:
     answers = Prediction.objects.filter(evaluation__in=newest.values())
     said: list[float] = []
     right: list[bool] = []
-    refused: dict[bool, list[float]] = {True: [], False: []}  # by whether the request has a tool
+    refused: dict[bool, list[bool]] = {True: [], False: []}  # by whether the request has a tool
     for output, gold in answers.values_list("output", "item__data__tools"):
         verdict = fit.verdict(output.get("features") or {})
         if verdict.confidence is not None:
             said.append(verdict.confidence)
             right.append(first_is_right(output["tools"], gold))
             if verdict.fits is not None:
-                refused[bool(gold)].append(float(not verdict.fits))
+                refused[bool(gold)].append(not verdict.fits)
     if not said:
         return None
     found = reliability(said, right)
     bars = []
     for one in found.bins:
         if n := len(one.right):
-            share, label = bootstrap(one.right), f"said {100 * one.low:.0f} to {100 * one.high:.0f} %"
+            rate, label = wilson(sum(one.right), n), f"said {100 * one.low:.0f} to {100 * one.high:.0f} %"
             note = f"mean {sum(one.said) / n:.2f}"
-            bars.append(Bar(label, share.mean, share.low, share.high, n, note=note))
+            bars.append(Bar(label, rate.value, rate.low, rate.high, n, note=note))
     error = 100 * (found.error or 0)
     title = f"Confidence and the share of right answers lie {error:.1f} points apart on average"
-
-    def interval(values: list[float]) -> Interval | None:
-        return bootstrap(values) if values else None
-
     return {
         "calibration": calibration,
         "found": found,
         "chart": bar_chart(title, bars),
         "benchmarks": [row for row in shown if row.pk in newest],
-        "refused_outside": interval(refused[False]),
-        "refused_inside": interval(refused[True]),
+        "refused_outside": wilson(sum(refused[False]), len(refused[False])),
+        "refused_inside": wilson(sum(refused[True]), len(refused[True])),
     }

@@ -18,14 +18,14 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from catalog.models import Cluster
-from evaluation.core.confusion import Bounds, Tally, Term, WhatIf, expected, gap_terms, what_if
+from evaluation.core.confusion import Tally, Term, WhatIf, expected, gap_terms, what_if
 from evaluation.core.coverage import UNCOVERED, Pair, pair_of
 from evaluation.coverage.gaps import side_of
 from evaluation.coverage.pages import model_words
 from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
 from rules.models import RuleSuggestion
 from rules.suggestions.selectors import proposed, told_apart
-from synthesis.core.agreement import FEWEST
+from synthesis.core.agreement import FEWEST, Bounds
 from synthesis.generate.estimates import Estimate, Figure, Reading, estimate_new, estimate_reading
 from synthesis.models import LoopSettings
 from trace_site.lib.errors import TraceError

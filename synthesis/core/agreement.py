@@ -8,6 +8,7 @@ Measurement 20; Krippendorff (2011), Computing Krippendorff's alpha-reliability;
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import hypot, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +112,21 @@ def wilson(hits: float, n: float, z: float = Z95) -> Rate:
     middle, scale = value + z**2 / (2 * n), 1 + z**2 / n
     low, high = max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
     return Rate(hits, n, value, min(low, value), max(high, value))
+
+
+class Bounds(NamedTuple):
+    """A figure made of shares, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def minus(left: Bounds, right: Bounds) -> Bounds:
+    """The distances of the ends add in squares (Newcombe 1998; Zou and Donner 2008, MOVER)."""
+    value = left.value - right.value
+    below = hypot(left.value - left.low, right.high - right.value)
+    return Bounds(value, value - below, value + hypot(left.high - left.value, right.value - right.low))
 
 
 # How far the judge can be trusted: people's readings against its verdicts, and the share of samples to read.

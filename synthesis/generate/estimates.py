@@ -17,7 +17,7 @@ from synthesis.generate.planning import plan_counts
 from synthesis.generate.services import run_params
 from synthesis.llm.ledger import LIMITS
 from synthesis.llm.writers import configured, endpoints, recorded
-from synthesis.models import Decision, ModelCall, Sample, SynthesisRun
+from synthesis.models import Attempt, Decision, ModelCall, Sample, SynthesisRun
 from synthesis.samples.impact import ENOUGH, RECENT, RETRIES, ended_runs
 from synthesis.samples.staleness import newest_recipe
 from trace_site.jobs import Job
@@ -114,16 +114,19 @@ def _asked(branch: str, recipe: Recipe, plan: dict[str, Any]) -> dict[str, Figur
     branch that asked the same models needed them, or a default."""
     samples, found = plan["samples"], endpoints()
     runs = ended_runs(branch, "llm").filter(params__endpoints=recorded(found))
-    wrote = dict(runs.values_list("job", "job__result__written")[:RECENT])
-    if (many := sum(wrote.values())) >= ENOUGH:
+    newest = dict(runs.values_list("job", "pk")[:RECENT])
+    tried = Attempt.objects.filter(sample__run__in=newest.values(), number=1).count()
+    if tried >= ENOUGH:
         sums = (Count("pk"), Sum("prompt_tokens"), Sum("completion_tokens"), Sum("seconds"))
-        rows = ModelCall.objects.filter(job__in=wrote).order_by().values_list("purpose").annotate(*sums)
-        took = {purpose.partition("_")[0]: numbers for purpose, *numbers in rows}
-        per_sample = {name: [number / many for number in took.get(name, (0, 0, 0, 0))] for name in ROLES}
-        of_purpose = {name: Taken._make(samples * number for number in per_sample[name]) for name in ROLES}
-        each = sum(calls for calls, *_ in per_sample.values())
-        basis = f"{each:.2f} calls a sample, measured on {len(wrote)} earlier runs here"
-        rests = f"per call measured on {len(wrote)} earlier runs of the same models here"
+        rows = ModelCall.objects.filter(job__in=newest).order_by().values_list("purpose").annotate(*sums)
+        took = dict.fromkeys(ROLES, Taken(0, 0, 0, 0))
+        took |= {purpose.partition("_")[0]: Taken._make(numbers) for purpose, *numbers in rows}
+        of_purpose = {
+            name: Taken._make(samples * number / tried for number in taken) for name, taken in took.items()
+        }
+        each = sum(taken.calls for taken in took.values()) / tried
+        basis = f"{each:.2f} calls a sample, measured on {len(newest)} earlier runs here"
+        rests = f"per call measured on {len(newest)} earlier runs of the same models here"
     else:
         calls, basis = _usual_calls(branch, recipe, plan)
         of_purpose = {

@@ -6,14 +6,23 @@ counts which answers met, so that no figure depends on how many there are.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from math import hypot
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import connection
 
-from synthesis.core.agreement import VERDICTS, Z95, Rate, agreeing, cohen_kappa, krippendorff_alpha, wilson
+from synthesis.core.agreement import (
+    VERDICTS,
+    Z95,
+    Bounds,
+    Rate,
+    agreeing,
+    cohen_kappa,
+    krippendorff_alpha,
+    minus,
+    wilson,
+)
 from trace_site.access import ADMIN, roles_of
 
 PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
@@ -197,17 +206,10 @@ def _against_team(own: Strata, team: Strata, wide: float) -> Figures:
     expected = sum(compared[at][0] * refused / read for at, (read, refused) in others.items()) / n
     # the mixture's variance is that of so many readings in one stratum
     worth = n**2 / sum(compared[at][0] ** 2 / read for at, (read, _) in others.items())
-    stands_out = _stands_out(_of(compared, wide), wilson(expected * worth, worth, wide))
+    rates = (_of(compared, wide), wilson(expected * worth, worth, wide))
+    gap = minus(*(Bounds(rate.value or 0.0, rate.low, rate.high) for rate in rates))
+    stands_out = "high" if gap.low > 0 else "low" if gap.high < 0 else ""
     return {"rejected": _of(compared), "expected": expected, "stands_out": stands_out}
-
-
-def _stands_out(own: Rate, others: Rate) -> str:
-    """high or low when the interval of the difference is without 0 (Newcombe 1998, hybrid score)."""
-    assert own.value is not None and others.value is not None
-    gap = own.value - others.value
-    if gap > hypot(own.value - own.low, others.high - others.value):
-        return "high"
-    return "low" if -gap > hypot(own.high - own.value, others.value - others.low) else ""
 
 
 def fetched(sql: str, *given: Any) -> list[tuple[Any, ...]]:

@@ -9,14 +9,14 @@ The cost is the live samples times the model calls that one sample takes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Func, IntegerField, Q, QuerySet
+from django.db.models import Count, Func, IntegerField, Q, QuerySet, Sum
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from catalog.models import Tool
 from rules.models import Rule
 from synthesis.llm.writers import configured
-from synthesis.models import Sample, SnapshotSample, SynthesisRun
+from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
 from synthesis.samples.staleness import REPLACED, without_stale
 from trace_site.impact import Impact, Subject
 from trace_site.jobs import Job
@@ -24,6 +24,7 @@ from trace_site.jobs import Job
 RETRIES = 1.25  # calls of a purpose (query, trace, judge) for one sample, until runs here tell better
 RECENT = 5  # runs
 ENOUGH = 20  # samples to measure on
+MEASURED = 2000  # of the newest samples
 MOST_TOOLS = 100  # looked up in the index; beyond it samples are read one by one
 MOST_READ = 10_000  # samples then read; of more, one in so many is read and the counts are scaled
 LIVE = Q(machine=Sample.Machine.READY) & ~Q(human=Sample.Human.REJECTED) & ~REPLACED
@@ -93,10 +94,12 @@ def regeneration_calls(samples: int) -> int:
     """Model calls to write so many again, as the newest runs of rules needed them; 0 with the offline writers."""
     if not configured():
         return 0
-    newest = ended_runs(SynthesisRun.Branch.RULE, "llm")[:RECENT]
-    rows = list(newest.values_list("job__result__written", "job__result__calls"))
-    written, calls = sum(row[0] for row in rows), sum(row[1] for row in rows)
-    return round(samples * (calls / written if written >= ENOUGH else 3 * RETRIES))
+    runs = ended_runs(SynthesisRun.Branch.RULE, "llm").values("pk")[:RECENT]
+    newest = Sample.objects.filter(run__in=runs).order_by("-pk").values("pk")[:MEASURED]
+    tried = Attempt.objects.filter(sample__in=newest)
+    found = tried.aggregate(calls=Sum("calls"), samples=Count("sample", distinct=True))
+    known = found["samples"] >= ENOUGH
+    return round(samples * (found["calls"] / found["samples"] if known else 3 * RETRIES))
 
 
 def of_rules(rules: list[int]) -> list[Impact]:

@@ -65,7 +65,7 @@ def test_the_picture_is_of_shown_requests_only(halves, tools, tmp_path, reader):
     found = picture(model)
     assert set(found["benchmarks"]) == {halves["prb", "shown"], halves["outside", "shown"]}
     assert found["found"].n == sum(row.count for row in found["benchmarks"]) and found["found"].error < 0.1
-    assert found["refused_outside"].mean == 1 and found["refused_inside"].mean == 0
+    assert found["refused_outside"].value == 1 and found["refused_inside"].value == 0
     crown(model=model, actor=None)
     for page in (f"/evaluation/of-model/{model.pk}/reliability/", "/evaluation/reliability/"):
         text = text_of(reader, page)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from evaluation.core.confusion import (
     EMBEDDING,
     MODEL,
-    Bounds,
     Ground,
     Miss,
     Outcome,
@@ -21,13 +20,13 @@ from evaluation.core.confusion import (
     covered_tally,
     expected,
     gap_terms,
-    minus,
     open_tools,
     ranking,
     rule_chance,
     what_if,
 )
 from evaluation.core.coverage import ClusterCoverage, ClusterFacts
+from synthesis.core.agreement import Bounds, minus
 
 
 def cluster(number, tools, covered=(), uncovered=(), state="touched", apart=()):

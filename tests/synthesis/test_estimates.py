@@ -6,12 +6,13 @@ from uuid import uuid4
 import pytest
 from django.core.management import call_command
 
+from catalog.models import Tool
 from synthesis.generate import services as generate_services
 from synthesis.generate.estimates import ROLES, estimate, estimate_new, estimate_reading
 from synthesis.generate.forms import SynthesisForm
 from synthesis.generate.services import synthesis_start
 from synthesis.llm.writers import endpoints, recorded
-from synthesis.models import Decision, ModelCall, Sample, SynthesisRun
+from synthesis.models import Attempt, Decision, ModelCall, Sample, SynthesisRun
 from tests.factories import make_rule, make_sample, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
@@ -86,9 +87,12 @@ def test_tokens_are_those_of_the_models_that_would_be_asked(llm):
 
 def run_of(models, *calls, written=20):
     """An ended run of these models (None: the settings') and its (purpose, how many, tokens, seconds of each)."""
-    job = Job.objects.create(kind="synthesis", title="before", state="done", result={"written": written})
+    job = Job.objects.create(kind="synthesis", title="before", state="done")
     params = {"endpoints": models or recorded(endpoints())}
-    SynthesisRun.objects.create(branch="rule", writer="llm:tester", job=job, params=params)
+    run = SynthesisRun.objects.create(branch="rule", writer="llm:tester", job=job, params=params)
+    tools = list(Tool.objects.order_by("pk")[:2])
+    for sample in [make_sample(run=run, tools=tools) for _ in range(written)]:
+        Attempt.objects.create(sample=sample, number=1, outcome="ready")
     ModelCall.objects.bulk_create(
         ModelCall(
             uid=uuid4(), job=job, purpose=of, prompt_tokens=prompt, completion_tokens=text, seconds=seconds

@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.models import Tool
-from synthesis.models import Sample, SnapshotSample, SynthesisRun
+from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
 from synthesis.samples import impact
 from synthesis.samples.impact import RETRIES, regeneration_calls, stale_of_rules, stale_of_tools
 from tests.factories import crown, make_model, make_rule, make_run, make_sample, make_snapshot, make_tool
@@ -128,13 +128,17 @@ def test_offline_writers_cost_no_call_and_an_endpoint_costs_the_default_until_me
     )
 
 
-def test_calls_are_those_of_the_newest_runs_that_asked_models(settings):
+def test_calls_are_measured_with_retries_and_dropped_samples(tools, settings):
     settings.LLM_BASE_URL = "http://127.0.0.1:1/v1"
-    for writer, written, calls in (("llm:big", 10, 50), ("llm:small", 20, 70), ("offline", 100, 0)):
-        result = {"written": written, "calls": calls}
-        job = Job.objects.create(kind="synthesis", title="it", state="done", result=result)
-        SynthesisRun.objects.create(branch="rule", writer=writer, job=job)
-    assert regeneration_calls(6) == 24
+    job = Job.objects.create(kind="synthesis", title="it", state="done")
+    run = SynthesisRun.objects.create(branch="rule", writer="llm:big", job=job)
+    outcomes = [["ready"], ["judged_out", "ready"], ["filtered"] * 6, ["ready"]] * 5
+    for tries in outcomes:
+        sample = make_sample(tools=tools, run=run, machine="ready" if tries[-1] == "ready" else "dropped")
+        for number, outcome in enumerate(tries, start=1):
+            calls = 3 if outcome != "filtered" else 1
+            Attempt.objects.create(sample=sample, number=number, outcome=outcome, calls=calls)
+    assert regeneration_calls(8) == 8 * (3 + 6 + 6 + 3) / 4
 
 
 def test_models_that_learnt_from_rule_samples_are_told_and_the_champion_named(tools):
