@@ -20,7 +20,7 @@ from django.utils.http import urlencode
 from catalog.models import Cluster
 from evaluation.core.confusion import Tally, Term, WhatIf, expected, gap_terms, what_if
 from evaluation.core.coverage import UNCOVERED, Pair, pair_of
-from evaluation.coverage.gaps import side_of
+from evaluation.coverage.gaps import GAPS, clusters, narrowed, side_of
 from evaluation.coverage.pages import model_words
 from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
 from rules.models import RuleSuggestion
@@ -109,18 +109,12 @@ def domain_rollup(domain: str) -> DomainRollup | None:
     return rows.filter(domain=domain).first()
 
 
-def gaps(domain: str) -> QuerySet[ClusterRollup]:
-    """By rank, with `cluster`."""
-    rows = ClusterRollup.objects.filter(clustering__domain=domain).exclude(open_tools=[])
-    return rows.select_related("cluster").defer("cluster__edges").order_by("rank")
-
-
 def gap_page(domain: str, after: str = "") -> Page:
     """Those behind a rank; one query."""
     start = number_of(after, 9)
-    found = list(gaps(domain).filter(rank__gt=start)[: SIZE + 1])
-    more, found = len(found) > SIZE, found[:SIZE]
-    return Page(found, after if start else "", str(found[-1].rank) if more else None)
+    found = clusters(domain, after=start, size=SIZE + 1)
+    rows, more = found[:SIZE], len(found) > SIZE
+    return Page(rows, after if start else "", str(rows[-1].rank) if more else None)
 
 
 def drafts_in(domain: str, rows: Iterable[ClusterRollup]) -> list[Draft]:
@@ -244,7 +238,8 @@ def plan_of(choice: Choice, counted: DomainRollup) -> Plan:
     """A constant number of queries."""
     wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
     holding = Q(cluster__tool_ids__overlap=[row.target_id for row in wanted])
-    around = {row.pk: row for row in gaps(choice.domain).filter(Q(pk__in=choice.gaps) | holding)}
+    gaps = narrowed(choice.domain, GAPS).select_related("cluster").defer("cluster__edges")
+    around = {row.pk: row for row in gaps.filter(Q(pk__in=choice.gaps) | holding).order_by("rank")}
     picked = {pk: row for pk, row in around.items() if pk in choice.gaps}
     drafts = _drafts(wanted, around)
     whole = {tool for row in picked.values() for tool in row.open_tools}

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -109,10 +110,8 @@ def _reading(sample: Sample, stratum: str, texts: dict[str, str], seed: int) -> 
     rest = [name for name in sample.pool if name not in close and name not in sample.answer]
     names = list(dict.fromkeys([*sample.answer, *close]))[: len(LETTERS)]
     names += rng.sample(rest, min(len(rest), max(0, SHOWN - len(names))))
-    tools = tuple((name, _short(texts.get(name, ""))) for name in rng.sample(names, len(names)))
+    tools = tuple(
+        (name, shorten(texts.get(name, ""), DESCRIPTION, placeholder="…"))
+        for name in rng.sample(names, len(names))
+    )
     return BlindReading(sample.pk, stratum, sample.query, rule, tools, tuple(sample.answer), sample.trace)
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= DESCRIPTION else text[: DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
