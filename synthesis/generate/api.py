@@ -134,6 +134,7 @@ BOOKS = {
     "total": {**LINE, "purpose": "", "model": ""},
     "lines": [LINE],
     "errors": [{"name": "llm_truncated", "count": 1}],
+    "said": {"llm_truncated": "the language-model endpoint stopped at its length limit."},
 }
 CALL = {
     "uid": "0b9a2f6e-9e0e-4d43-9c0a-8f5d3b1f0c11",
@@ -143,6 +144,8 @@ CALL = {
     "prompt_hash": "3b1f0c118f5d4d43",
     "state": "failed",
     "error_code": "llm_truncated",
+    "said": "the language-model endpoint stopped at its length limit.",
+    "unwrapped": False,
     "prompt_tokens": 1400,
     "completion_tokens": 1200,
     "cost": 0.003,

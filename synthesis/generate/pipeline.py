@@ -103,7 +103,8 @@ class Pipeline:
                     raise
                 tried.error, tried.error_code = str(error), error.code
                 draft = tried.passed  # not paid for again because its trace or verdict failed
-                if error.permanent:
+                # what was refused for the others of its batch is asked again alone
+                if error.permanent and not (number == 1 and not tried.query and unit.request.batch_seed):
                     break
                 continue
             if tried.outcome == "ready":

@@ -3,6 +3,7 @@
 Killed at any moment it goes on with the rows still pending; no row is written twice, none is lost.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -110,13 +111,30 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     staff = run_staff(run, recipe, ctx.job)
     try:
         _open_books(ctx, run, staff.writers)
+        asyncio.run(_hear(staff.clients))
         (plan_again if run.params.get("regenerate") else plan)(ctx, run, staff.writers, catalog)
         _write_all(ctx, run, recipe, catalog, staff)
     except TraceError as error:
         raise (_over_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
     finally:
         staff.ledger.close()
+        patiently(partial(_adapted, run, staff))
     return patiently(lambda: run_counts(run))
+
+
+async def _hear(asked: list[Client]) -> None:
+    """The first words with the endpoints in this process: what they refuse is refused once, not by every call."""
+    for client in asked:
+        if not client.known:
+            await client.probe()
+
+
+def _adapted(run: SynthesisRun, staff: Staff) -> None:
+    """Put down what of the requests the servers did not take."""
+    found = {client.endpoint.model: client.changes for client in staff.clients if client.changes}
+    if found and found != run.params.get("adapted"):
+        run.params["adapted"] = found
+        run.save(update_fields=["params"])
 
 
 def _wait_on(ctx: JobContext, run: SynthesisRun) -> None:

@@ -23,6 +23,7 @@ NEXT_STEPS = {
     "llm_unreachable": "Have the endpoint's address checked, then resume.",
     "llm_unauthorized": "Have the key of the endpoint checked, then resume.",
     "llm_bad_request": "The endpoint refuses what it is sent: have the model's name and limits checked, then resume.",
+    "llm_all_alike": "Have the model and its prompts checked against what is told above, then resume.",
     "llm_not_configured": "Have the endpoint and its models set, then resume.",
     "no_rules": "Publish a rule, then start a new run.",
     "no_tools": "Import tools, then start a new run.",
@@ -260,7 +261,8 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
 
     filtered, judged_out, errors: attempts refused. calls: HTTP exchanges, lost and failed ones too.
     """
-    found, units, paid = funnel(Slice(run.pk)), equation(run), job_books(run.job)["total"]
+    found, units, books = funnel(Slice(run.pk)), equation(run), job_books(run.job)
+    paid = books["total"]
     tried = ("filtered", "judged_out", "attempts", "errors")
     return {
         "planned": units.planned,
@@ -275,6 +277,10 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
         **{name: getattr(found.total, name) for name in tried},
         "checks": dict(found.checks),
         "axes": dict(found.axes),
+        "error_codes": dict(found.errors),
+        "said": books["said"],
+        "unwrapped": paid["unwrapped"],
+        "adapted": run.params.get("adapted", {}),
         "skipped": len(run.skipped),
         "run": run.pk,
     }

@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from django.db import connection, transaction
-from django.db.models import Aggregate, Count, F, FloatField, Q, QuerySet, Sum
+from django.db.models import Aggregate, Count, F, FloatField, Max, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
 
 from synthesis.models import ModelCall, ModelReply, SynthesisRun
@@ -50,7 +50,17 @@ def patiently(work: Callable[[], T]) -> T:
 BATCH = 200
 LINGER = 0.002  # seconds that a transaction waits for company
 MOST = 2**31 - 1  # that a column holds
-CLOSING = ["state", "error_code", "prompt_tokens", "completion_tokens", "cost", "seconds", "ended_at"]
+CLOSING = [
+    "state",
+    "error_code",
+    "said",
+    "unwrapped",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost",
+    "seconds",
+    "ended_at",
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -117,6 +127,8 @@ class DatabaseLedger:
             prompt_hash=exchange.prompt_hash,
             state=state,
             error_code=exchange.error_code[:60],
+            said=exchange.said,
+            unwrapped=exchange.unwrapped,
             prompt_tokens=min(exchange.prompt_tokens, MOST),
             completion_tokens=min(exchange.completion_tokens, MOST),
             cost=exchange.cost,
@@ -240,6 +252,7 @@ SUMS = {
     "failed": Count("pk", filter=Q(state=ModelCall.State.FAILED)),
     "under_way": Count("pk", filter=Q(state=ModelCall.State.SENT)),
     "lost": Count("pk", filter=Q(error_code=LOST)),
+    "unwrapped": Count("pk", filter=Q(unwrapped=True)),
     # before the two columns it adds: an aggregate hides the column of its name from those behind it
     "tokens": Coalesce(Sum(F("prompt_tokens") + F("completion_tokens")), 0),
     "prompt_tokens": Coalesce(Sum("prompt_tokens"), 0),
@@ -251,16 +264,21 @@ SUMS = {
 
 
 def job_books(job: Job | None) -> dict[str, Any]:
-    """{"total": SUMS of all calls, "lines": those per purpose and model, "errors": {code: calls}, most frequent first}.
+    """{"total": SUMS of all calls, "lines": those per purpose and model, "errors": {code: calls}, most frequent first,
+    "said": {code: what the server said of one of them}}.
 
     Three queries whatever the job's size; zeros for a job that asked no model.
     """
     rows = ModelCall.objects.filter(job=job) if job else ModelCall.objects.none()
-    errors = rows.exclude(error_code="").values_list("error_code").annotate(calls=Count("pk"))
+    failed = (
+        rows.exclude(error_code="").values_list("error_code").annotate(calls=Count("pk"), said=Max("said"))
+    )
+    errors = list(failed.order_by("-calls", "error_code"))
     return {
         "total": {"purpose": "", "model": "", **rows.aggregate(**SUMS)},
         "lines": list(rows.values("purpose", "model").order_by("purpose", "model").annotate(**SUMS)),
-        "errors": dict(errors.order_by("-calls", "error_code")),
+        "errors": {code: calls for code, calls, _ in errors},
+        "said": {code: said for code, _, said in errors if said},
     }
 
 

@@ -1,5 +1,6 @@
 """The three writers over a language model: endpoints, what is sent, and answers checked against a JSON schema."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -215,7 +216,20 @@ def _endpoint(role: str, model: str) -> Endpoint:
         price_out=own("PRICE_OUT"),
         answers_as=tuple(own("ANSWERS_AS")),
         allowed_hosts=tuple(settings.LLM_ALLOWED_HOSTS),
+        options=_options(role),
     )
+
+
+def _options(role: str) -> str:
+    name = f"LLM_{role.upper()}_OPTIONS"
+    text: str = getattr(settings, name)
+    try:
+        if not text or isinstance(json.loads(text), dict):
+            return text
+    except ValueError:
+        pass
+    hint = 'Write a JSON object, such as {"temperature": 1, "seed": null}.'
+    raise TraceError("it is no JSON object.", code="bad_setting", where=name, hint=hint)
 
 
 def recorded(found: Mapping[str, Endpoint]) -> list[dict[str, str]]:

@@ -335,6 +335,12 @@ class ModelCall(models.Model):
     prompt_hash = models.CharField(max_length=64)
     state = models.CharField(max_length=8, choices=State, default=State.SENT)
     error_code = models.CharField(max_length=60, blank=True)
+    said = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="the server's own sentence, without keys, cut; or what it sent instead",
+    )
+    unwrapped = models.BooleanField(db_default=False, help_text="its answer stood in a wrapping")
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
     cost = models.FloatField(default=0.0, help_text="in the currency of the endpoint's prices")

@@ -28,7 +28,6 @@ FINAL = {
     "empty": "llm_empty",
     "blank": "llm_empty",
     "null": "llm_empty",
-    "parts": "llm_empty",
     "401": "llm_unauthorized",
     "403": "llm_unauthorized",
     "404": "llm_bad_request",

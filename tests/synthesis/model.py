@@ -53,8 +53,11 @@ HOW = [
 
 def answers(body: dict[str, Any]) -> Any:
     """The content of the answer to a request body."""
-    purpose = body["response_format"]["json_schema"]["name"]
     prompt = body["messages"][0]["content"]
+    marks = {"BEGIN SELECTED TOOLS": "trace", "Sample id: ": "judge", 'in the category "': "query_rule"}
+    purpose = next((name for mark, name in marks.items() if mark in prompt), "")
+    if "json_schema" in body.get("response_format", {}):
+        purpose = body["response_format"]["json_schema"]["name"]
     told = {"query_rule": _queries, "trace": _trace, "judge": _verdict}
     return told[purpose](prompt) if purpose in told else {"ok": True}
 

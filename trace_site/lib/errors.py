@@ -53,7 +53,8 @@ CODES = {
         postgres_setup postgres_start reader_failed redis_start round_trip site_start write_failed""",
     # an answer of the language model, or of a receiver of webhooks, that is of no use
     502: """llm_bad_answer llm_bad_json llm_bad_request llm_bad_schema llm_broken llm_content_filter
-        llm_empty llm_host_refused llm_key_repeated llm_not_json llm_refused llm_server_error
+        llm_all_alike llm_empty llm_host_refused llm_key_repeated llm_not_json llm_prompt_refused
+        llm_refused llm_server_error
         llm_too_large llm_too_long llm_truncated llm_unauthorized llm_unreachable llm_wrong_model""",
     # a service or a store that is away, full, damaged or not set up; it may work later
     503: """bad_digest bad_export disk_full engine_failed ledger_down llm_budget llm_not_configured llm_quota

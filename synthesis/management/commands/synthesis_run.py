@@ -87,10 +87,17 @@ def funnel_lines(counts: dict[str, Any]) -> list[str]:
     return [
         f"  planned     {counts['planned']:>7,} samples, {given_up:,} given up{listed(counts['given_up'])}",
         f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts",
-        f"  asked       {counts['calls']:>7,} calls, {counts['tokens']:,} tokens, cost {counts['cost']:,.4f}",
+        f"  asked       {counts['calls']:>7,} calls, {counts['tokens']:,} tokens, cost {counts['cost']:,.4f}"
+        f"{', {:,} answers unwrapped'.format(counts['unwrapped']) if counts['unwrapped'] else ''}",
         f"  filter V    {counts['filtered']:>7,} attempts refused{listed(counts['checks'])}",
         f"  judge J     {counts['judged_out']:>7,} attempts refused{listed(counts['axes'])}",
-        f"  errors      {counts['errors']:>7,} attempts",
+        f"  errors      {counts['errors']:>7,} attempts{listed(counts['error_codes'])}",
         f"  dropped     {counts['dropped']:>7,} samples after all retries",
         f"  ready       {counts['ready']:>7,} samples ({share:.1%})",
+        *(f"  {code}: {said}" for code, said in counts["said"].items()),
+        *(
+            f"  {model} takes no {name}: it is {change}"
+            for model, changes in counts["adapted"].items()
+            for name, change in changes.items()
+        ),
     ]

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
@@ -33,6 +33,7 @@ from trace_site.lib.llm.exchange import (
     status_error,
 )
 from trace_site.lib.llm.limiter import GATE_SECONDS, Budget, Limiter, backed_off, limiter_of
+from trace_site.lib.llm.manner import manner_of
 from trace_site.lib.outbound import Refused, client_of, literal, may_connect
 
 # One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.
@@ -64,7 +65,7 @@ class Wire:
     async def post(self, body: bytes, uid: UUID, seconds: float, path: str = "/chat/completions") -> bytes:
         """The body of the answer with status 200, within so many seconds."""
         headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
-        with _told():
+        with _told(self._key):
             async with asyncio.timeout(seconds):
                 response = await self._openai.post(
                     path, cast_to=httpx.Response, content=body, options={"headers": headers}
@@ -74,7 +75,7 @@ class Wire:
 
     async def get(self, path: str, seconds: float) -> bytes:
         """What stands at a path below the base address, or at a whole address."""
-        with _told():
+        with _told(self._key):
             async with asyncio.timeout(seconds):
                 response = await self._openai.get(path, cast_to=httpx.Response)
         self._check(response.content)
@@ -84,14 +85,14 @@ class Wire:
         """`heard` is told the data of every server-sent event as it comes; it may raise."""
         headers = {"Content-Type": "application/json", **self._openai.auth_headers}
         address = f"{self._openai.base_url}{path.lstrip('/')}"
-        with _told():
+        with _told(self._key):
             async with (
                 asyncio.timeout(seconds),
                 self._http.stream("POST", address, content=body, headers=headers) as response,
             ):
                 if response.status_code != 200:
-                    text = (await response.aread()).decode("utf-8", "replace")
-                    raise status_error(response.status_code, response.headers, text)
+                    await response.aread()
+                    raise _refusal(response, self._key)
                 async for line in response.aiter_lines():
                     self._check(line.encode())
                     if line.startswith("data:"):
@@ -102,8 +103,13 @@ class Wire:
             raise LlmError("repeated the key in its answer", "llm_key_repeated")
 
 
+def _refusal(response: httpx.Response, key: str) -> LlmError:
+    text = response.content.decode("utf-8", "replace")
+    return status_error(response.status_code, response.headers, text.replace(key, "…") if key else text)
+
+
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(key: str) -> Iterator[None]:
     """What goes wrong in an exchange, as an LlmError."""
     import openai
 
@@ -112,7 +118,7 @@ def _told() -> Iterator[None]:
     except TimeoutError:
         raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
     except openai.APIStatusError as error:
-        raise status_error(error.status_code, error.response.headers, error.response.text) from None
+        raise _refusal(error.response, key) from None
     except Refused:
         raise host_refused("leads to an address that no model is served from") from None
     except (openai.APIConnectionError, httpx.TransportError) as error:
@@ -215,14 +221,21 @@ HINTS = {
     "llm_rate_limited": "It refuses every request; retry the job when it takes some again.",
     "llm_timeout": "It answers nothing; retry the job when it answers again.",
 }
+ALIKE = 20  # first answers of one kind that all fail with one code end the run
+# these have their own ways to be waited for, or are no answers
+NOT_ALIKE = FATAL | {
+    *("llm_rate_limited", "llm_timeout", "llm_server_error", "llm_broken", "llm_cancelled", "llm_not_json"),
+}
 FRAME_TOKENS = 100  # most that an endpoint adds around the messages; a token is never shorter than a byte
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Call:
-    body: bytes
+    request: dict[str, Any]
     schema: str
     first: Exchange  # the one that each attempt's exchange is a copy of
+    body: bytes = b""
+    sent: dict[str, Any] = field(default_factory=dict)  # what the body says
 
 
 class Client:
@@ -245,6 +258,8 @@ class Client:
         self.budget = budget or Budget()
         self._flights: Flights[Reply] = Flights()
         self._alive: Flights[bool] = Flights()
+        self._manner = manner_of(endpoint)
+        self._alike: dict[str, tuple[str, int]] = {}  # {purpose: the code of all answers so far, how many}
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
@@ -267,7 +282,7 @@ class Client:
     ) -> Reply:
         """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
         request = self._request(messages, schema, purpose, max_tokens, temperature=temperature, seed=seed)
-        key = content_hash(request)
+        key = content_hash([request, self.endpoint.options] if self.endpoint.options else request)
 
         async def answer() -> Reply:
             if (kept := await self.ledger.kept(key)) is not None:
@@ -300,23 +315,75 @@ class Client:
         }
 
     async def probe(self) -> None:
-        """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve."""
+        """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve.
+
+        It learns which fields the server refuses, once for all calls of the process.
+        """
         prober = Client(self.endpoint)
         try:
-            await prober.ask(TINY, schema=PROBE, purpose="probe", max_tokens=200)
+            await prober.ask(TINY, schema=PROBE, purpose="probe", max_tokens=200, seed=1)
         except TraceError as error:
             if error.code in FATAL | {"llm_timeout"}:
                 raise
         finally:
             await prober.close()
+        self._manner.known = True
+
+    @property
+    def known(self) -> bool:
+        """Whether this process has heard from the endpoint."""
+        return self._manner.known
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """{field of a request: what the server's refusals made of it}"""
+        return self._manner.told()
 
     def _call(self, request: dict[str, Any], first: Exchange) -> _Call:
-        stated = {name: value for name, value in request.items() if value is not None}
-        body = json.dumps(stated, ensure_ascii=False, separators=(",", ":")).encode()
-        first.prompt_tokens = len(body) + FRAME_TOKENS
-        first.completion_tokens = request["max_tokens"]
-        first.cost = self.endpoint.cost(first.prompt_tokens, first.completion_tokens)
-        return _Call(body, json.dumps(request["response_format"]["json_schema"]["schema"]), first)
+        call = _Call(request, json.dumps(request["response_format"]["json_schema"]["schema"]), first)
+        self._word(call)
+        return call
+
+    def _word(self, call: _Call) -> None:
+        """The body of a call as the server is known to take it."""
+        call.sent = self._manner.worded(call.request, call.schema)
+        if self.endpoint.options:
+            call.sent |= json.loads(self.endpoint.options)
+            call.sent = {name: value for name, value in call.sent.items() if value is not None}
+        call.body = json.dumps(call.sent, ensure_ascii=False, separators=(",", ":")).encode()
+        most = call.sent.get("max_completion_tokens") or call.sent.get("max_tokens")
+        call.first.prompt_tokens = len(call.body) + FRAME_TOKENS
+        call.first.completion_tokens = most if isinstance(most, int) else call.request["max_tokens"]
+        call.first.cost = self.endpoint.cost(call.first.prompt_tokens, call.first.completion_tokens)
+
+    def _learnt(self, call: _Call, error: LlmError) -> bool:
+        """Whether what was refused is sent differently from now on, so that it may be sent again at once."""
+        options = json.loads(self.endpoint.options or "{}")
+        fields = tuple(name for name in error.fields if name not in options)
+        before = call.body
+        self._word(call)
+        if call.body != before and (fields or error.starved):
+            return True  # another call has learnt it meanwhile
+        if not self._manner.learn(call.sent, fields, error):
+            return False
+        self._word(call)
+        return call.body != before
+
+    def _judged(self, purpose: str, error: LlmError | None) -> None:
+        """Raise FATAL llm_all_alike when all of the first answers to a purpose fail in the same way."""
+        code, number = self._alike.get(purpose, ("", 0))
+        if error is None:
+            self._alike[purpose] = ("", ALIKE)
+        elif error.code not in NOT_ALIKE and number < ALIKE and code in ("", error.code):
+            self._alike[purpose] = (error.code, number + 1)
+            if number + 1 == ALIKE:
+                what = (
+                    f"failed at each of its first {ALIKE} answers to {purpose} in the same way ({error.code})"
+                )
+                hint = f"The last: {error.message} {error.hint}".strip()
+                raise self._placed(LlmError(what, "llm_all_alike", hint=hint))
+        elif error.code not in NOT_ALIKE:
+            self._alike[purpose] = ("", ALIKE)  # not all alike
 
     async def _until_deadline(self, call: _Call) -> Reply:
         loop = asyncio.get_running_loop()
@@ -327,9 +394,14 @@ class Client:
             await self._slot(limiter, deadline, last)
             deadline = min(deadline, loop.time() + self.endpoint.timeout)
             try:
-                return await self._once(call, limiter, deadline)
+                reply = await self._once(call, limiter, deadline)
+                self._judged(call.first.purpose, None)
+                return reply
             except LlmError as error:
                 last = error
+            if self._learnt(call, last):
+                continue
+            self._judged(call.first.purpose, last)
             refusals += last.code == "llm_rate_limited"
             failures += last.code != "llm_rate_limited"
             pause = max(last.told or 0.0, backed_off(failures + refusals))
@@ -388,12 +460,13 @@ class Client:
             if completion.usage:
                 self._bill(exchange, *completion.usage)
             check_model(exchange.model, completion.model, self.endpoint.answers_as)
-            data = object_of(completion.choice, call.schema)
+            data, exchange.unwrapped = object_of(completion.choice, call.schema)
             seconds = round(now() - started, 3)
-            reply = Reply(data, exchange.model, exchange.prompt_tokens, exchange.completion_tokens, seconds)
+            tokens = exchange.prompt_tokens, exchange.completion_tokens
+            reply = Reply(data, exchange.model, *tokens, seconds)
             return reply
         except LlmError as error:
-            exchange.error_code = error.code
+            exchange.error_code, exchange.said = error.code, error.said or error.message
             if error.free:
                 self._bill(exchange, 0, 0)
             raise

@@ -1,10 +1,11 @@
 """What is asked of an endpoint, what comes back, and the ledger that hears of both.
 
-An answer is read into a validated object, or into an LlmError that says what it was instead. No repair.
+An answer is read into a validated object, or into an LlmError that says what it was instead, in the server's own words
+where it has some. Wrapping is taken off (see wrapping); nothing else is repaired.
 Codes of the envelope: llm_not_json (HTML, an event stream, anything but a completion), llm_broken, llm_wrong_model.
 Of what the model wrote: llm_truncated, llm_refused, llm_content_filter, llm_empty, llm_bad_json (doubled keys and NaN
 among it), llm_bad_schema. By status: llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_too_long,
-llm_bad_request.
+llm_prompt_refused, llm_bad_request.
 """
 
 import json
@@ -17,9 +18,10 @@ from typing import Any, Protocol
 
 import jsonschema
 
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, cut
 from trace_site.lib.files import storable_json, strict_json
 from trace_site.lib.llm.limiter import Spent, told_to_wait
+from trace_site.lib.llm.wrapping import bare_json, numbers_of, without_thinking
 
 Message = dict[str, str]
 
@@ -35,6 +37,7 @@ FATAL = frozenset(
         "llm_unavailable",
         "llm_wrong_model",
         "llm_budget",
+        "llm_all_alike",
     }
 )
 # how an exchange ended whose price nobody told: its tokens and cost stay at their upper bounds
@@ -51,7 +54,8 @@ class Endpoint:
     HTTP exchange. concurrency: most exchanges in flight. retries: exchanges that failed and are sent again; those
     answered 429 are sent again until the deadline and do not count (0: nothing is sent again). Prices are per million
     tokens. answers_as: names the model may give itself besides its own and its dated forms, "*" for any.
-    allowed_hosts: where the endpoint may be; () for the host of base_url alone.
+    allowed_hosts: where the endpoint may be; () for the host of base_url alone. options: JSON of an object whose fields
+    replace those of every request, null leaves one out.
     """
 
     base_url: str
@@ -65,6 +69,7 @@ class Endpoint:
     price_out: float = 0.0
     answers_as: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
+    options: str = ""
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
@@ -101,6 +106,8 @@ class Exchange:
     prompt_hash: str
     uid: uuid.UUID = field(default_factory=uuid.uuid4)
     error_code: str = ""
+    said: str = ""  # the server's own sentence, or what its answer was instead
+    unwrapped: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
@@ -139,7 +146,8 @@ class LlmError(TraceError):
     """An exchange that gave no answer.
 
     again: another exchange may go better. refused: the endpoint takes no more just now. told: seconds it asks to wait.
-    free: it surely was not billed. permanent: the same prompt will fail again, others need not.
+    free: it surely was not billed. permanent: the same prompt will fail again, others need not. said: what the server
+    says of it. fields: the fields of the request that it names. starved: thinking ate the length limit.
     """
 
     def __init__(
@@ -153,22 +161,57 @@ class LlmError(TraceError):
         told: float | None = None,
         free: bool = False,
         permanent: bool = False,
+        said: str = "",
+        fields: tuple[str, ...] = (),
+        starved: bool = False,
     ) -> None:
         extra = {} if told is None else {"retry_after": told}
-        message = f"the language-model endpoint {what}."
+        message = f"the language-model endpoint {what}{f': “{said}”' if said else '.'}"
         super().__init__(message, code=code, hint=hint, extra=extra, permanent=permanent)
         self.again = again
         self.refused = refused
         self.told = told
         self.free = free
+        self.said = said
+        self.fields = fields
+        self.starved = starved
 
 
 # Reading what came back.
 
-# how OpenAI, vLLM and their like say that a prompt does not fit: this one's fault, not the endpoint's
+# how servers say whose fault it is: a prompt that does not fit, one that they will not answer, an empty account, a rush
 TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|max_model_len|prompt is too long", re.I
+    r"context_(length|size|window)|context (length|size|window)|max_model_len|maximum (input|prompt)"
+    r"|(prompt|input|request|messages) (is|are) too (long|large)|too many (input |prompt )?tokens|above_max_length",
+    re.I,
 )
+PROMPT_REFUSED = re.compile(
+    r"content[_ ]?(filter|policy|management|exists risk)|responsible_?ai|moderation|flagged|guardrail|jailbreak"
+    r"|data_?inspection|inappropriate|sensitive (content|word|information)|prohibited[_ ]content|(usage|safety) polic"
+    r"|policy[_ ]violation|violat\w+ [^.]{0,40}polic|unsafe|safety (system|filter|check)"
+    r"|language[^.]{0,30}not supported",
+    re.I,
+)
+# the limit is too high, not the prompt too long
+LIMIT_HIGH = re.compile(
+    r"max_(completion_)?tokens\W[^.]{0,60}(too (large|high|big)|at most|less than|range|exceed)", re.I
+)
+QUOTA = re.compile(
+    r"insufficient[_ ](quota|balance|funds|credit)|out of credit|credit balance|billing|arrear|payment required",
+    re.I,
+)
+BUSY = re.compile(r"overloaded|temporarily|try again|loading model|model is loading", re.I)
+# the fields of a request that a server may refuse, by the words that servers use for them
+FIELDS_NAMED = {
+    "max_tokens": r"max_tokens",
+    "max_completion_tokens": r"max_completion_tokens",
+    "temperature": r"temperature",
+    "seed": r"(?<!random_)seed",
+    "random_seed": r"random_seed",
+    "response_format": r"response.?format|json.?schema|structured.?output|guided|grammar|\bschema",
+}
+LONGEST_SAID = 200
+SECRET = re.compile(r"\bbearer\s+\S+|\b(sk|pk|key|api)[-_][\w*-]{6,}|(?=\S*\d)(?=\S*[a-z])[\w*-]{24,}", re.I)
 MOST_TOKENS = 2**31 - 1
 NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
 CHOICE = {"type": "object", "properties": {"message": {"type": "object"}}, "required": ["message"]}
@@ -214,7 +257,7 @@ def completion_of(body: bytes) -> Completion:
         raise _no_completion(text) from None
     except (ValueError, RecursionError):
         raise _no_completion(text) from None
-    if isinstance(envelope, dict) and envelope.get("error") and not envelope.get("choices"):
+    if isinstance(envelope, dict) and envelope.get("error"):
         raise error_body(envelope["error"])
     if validator(COMPLETION)(envelope) is not None:
         raise _no_completion(text)
@@ -224,23 +267,35 @@ def completion_of(body: bytes) -> Completion:
     return Completion(envelope["choices"][0], str(envelope.get("model") or ""), known)
 
 
-def object_of(choice: dict[str, Any], schema: str) -> dict[str, Any]:
-    """The object that the model wrote, valid under `schema` (JSON text)."""
-    content = _content(choice)
+def object_of(choice: dict[str, Any], schema: str) -> tuple[dict[str, Any], bool]:
+    """The object that the model wrote, valid under `schema` (JSON text), and whether a wrapping was taken off."""
+    content, unwrapped = _content(choice)
     try:
         data = strict_json(content)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, json.JSONDecodeError) and _cut(error):
-            raise LlmError("cut its JSON off", "llm_truncated") from None
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise LlmError(f"did not answer in valid JSON ({reason[:60]})", "llm_bad_json") from None
-    if (wrong := validator(schema)(data)) is not None:
-        raise LlmError(f"answered outside the schema ({wrong.message[:80]})", "llm_bad_schema")
+        try:
+            bare = bare_json(content)
+            data, unwrapped = strict_json(bare), True
+        except (ValueError, RecursionError):
+            raise _no_json(error) from None
+    check = validator(schema)
+    if (wrong := check(data)) is not None:
+        counted = numbers_of(data, json.loads(schema))
+        if check(counted) is not None:
+            raise LlmError(f"answered outside the schema ({wrong.message[:80]})", "llm_bad_schema")
+        data, unwrapped = counted, True
     if not isinstance(data, dict):
         raise LlmError("did not answer with an object", "llm_bad_schema")
     if not storable_json(data, content):
         raise LlmError("put characters no database stores into its answer", "llm_bad_json")
-    return data
+    return data, unwrapped
+
+
+def _no_json(error: Exception) -> LlmError:
+    if isinstance(error, json.JSONDecodeError) and _cut(error):
+        return LlmError("cut its JSON off", "llm_truncated")
+    reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+    return LlmError(f"did not answer in valid JSON ({reason[:60]})", "llm_bad_json")
 
 
 def check_model(asked: str, found: str, answers_as: tuple[str, ...] = ()) -> None:
@@ -257,44 +312,134 @@ def check_model(asked: str, found: str, answers_as: tuple[str, ...] = ()) -> Non
 
 def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError:
     """What an HTTP status other than 200 means."""
-    told = told_to_wait(headers)
-    if status == 429 and "insufficient_quota" in body:
+    told, said, about = told_to_wait(headers), said_in(body), f"{status}"
+    if status == 402 or (status in (400, 403, 429) and QUOTA.search(body)):
         hint = "Raise the quota of its account, then retry the job."
-        return LlmError("says its quota is used up (429)", "llm_quota", hint=hint, free=True)
+        return LlmError(f"says its quota is used up ({about})", "llm_quota", hint=hint, free=True, said=said)
+    if (error := _of_prompt(status, body, said)) is not None:
+        return error
     if status in (401, 403):
         hint = "Check LLM_API_KEY."
-        return LlmError(f"refused the key ({status})", "llm_unauthorized", hint=hint, free=True)
-    if status == 429 or status >= 500 or status == 408:
+        return LlmError(f"refused the key ({about})", "llm_unauthorized", hint=hint, free=True, said=said)
+    fields = refused_fields(status, body)
+    if not fields and (status in (408, 409, 424, 425, 429) or status >= 500 or BUSY.search(said)):
         code = "llm_rate_limited" if status == 429 else "llm_server_error"
-        what = "asks to slow down (429)" if status == 429 else f"failed ({status})"
-        return LlmError(what, code, again=True, refused=status in OVERLOADED, told=told, free=True)
-    if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
-        return LlmError(f"found the prompt too long ({status})", "llm_too_long", free=True, permanent=True)
+        what = "asks to slow down (429)" if status == 429 else f"failed ({about})"
+        overloaded = status in OVERLOADED
+        return LlmError(what, code, again=True, refused=overloaded, told=told, free=True, said=said)
     what = "answered with a redirect" if 300 <= status < 400 else "refused the request"
     hint = "Check the model's name and LLM_BASE_URL."
-    return LlmError(f"{what} ({status})", "llm_bad_request", hint=hint, free=status >= 300)
+    if fields:
+        hint = "LLM_<ROLE>_OPTIONS leaves fields out or sets them."
+    free = status >= 300
+    return LlmError(f"{what} ({about})", "llm_bad_request", hint=hint, free=free, said=said, fields=fields)
 
 
-def _content(choice: dict[str, Any]) -> str:
+def _of_prompt(status: int, body: str, said: str) -> LlmError | None:
+    """The fault of one prompt, where it is that: others may fare better."""
+    if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(body) and not LIMIT_HIGH.search(body)):
+        what, code = f"found the prompt too long ({status})", "llm_too_long"
+    elif status == 451 or (status in (400, 403, 422) and PROMPT_REFUSED.search(body)):
+        what, code = f"refused this prompt ({status})", "llm_prompt_refused"
+    else:
+        return None
+    return LlmError(what, code, free=True, permanent=True, said=said)
+
+
+def refused_fields(status: int, body: str) -> tuple[str, ...]:
+    """The fields of the request that a refusal names: as data, else in the order of its words."""
+    if status not in (400, 404, 405, 415, 422, 500, 501):
+        return ()
+    try:
+        named = re.findall(r"\w+", " ".join(_pointed(json.loads(body))))
+    except ValueError:
+        named = []
+    if pointed := tuple(name for name in FIELDS_NAMED if name in named):
+        return pointed
+    said = said_in(body, most=1000)
+    if status >= 500 and not re.search(r"support|invalid|unknown|unrecogni|parse|implement", said, re.I):
+        return ()
+    places = {
+        name: found.start() for name, of in FIELDS_NAMED.items() if (found := re.search(of, said, re.I))
+    }
+    return tuple(sorted(places, key=lambda name: places[name]))
+
+
+def _pointed(value: Any) -> list[str]:
+    """What `param` and `loc` point at, wherever they stand."""
+    if isinstance(value, list):
+        return [name for one in value for name in _pointed(one)]
+    if not isinstance(value, dict):
+        return []
+    own = [str(value[name]) for name in ("param", "loc") if value.get(name)]
+    return own + [name for one in value.values() for name in _pointed(one)]
+
+
+def said_in(body: str, key: str = "", most: int = LONGEST_SAID) -> str:
+    """The sentence in the body of an error, without what looks like a key, cut to `most` characters."""
+    try:
+        text = _sentence(json.loads(body))
+    except (ValueError, RecursionError):
+        text = "" if body.lstrip()[:1] in "<{[" else body
+    text = SECRET.sub("…", "".join(char if char.isprintable() else " " for char in text[:10_000]))
+    return cut(" ".join(text.split()), most)
+
+
+def _sentence(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_sentence, value)))
+    if not isinstance(value, dict):
+        return value if isinstance(value, str) else ""
+    if isinstance(value.get("msg"), str):
+        place = value.get("loc")
+        return (
+            f"{'.'.join(map(str, place))}: {value['msg']}" if isinstance(place, list) else str(value["msg"])
+        )
+    parts = (_sentence(value.get(name)) for name in ("error", "message", "detail", "errors", "code"))
+    return next(filter(None, parts), "")
+
+
+def _content(choice: dict[str, Any]) -> tuple[str, bool]:
+    """The text of an answer, and whether it came in parts."""
     message, finish = choice["message"], choice.get("finish_reason")
+    if choice.get("error") or finish == "error":
+        raise error_body(choice.get("error"))
     if message.get("refusal"):
         raise LlmError(f"refused ({str(message['refusal'])[:80]})", "llm_refused")
     if finish == "content_filter":
         raise LlmError("kept its answer back by a content filter", "llm_content_filter")
-    if finish == "length":
-        raise LlmError("stopped at its length limit", "llm_truncated")
     content = message.get("content")
-    if not isinstance(content, str) or not content.strip():
+    parts = isinstance(content, list)
+    if isinstance(content, list):
+        content = "".join(map(_part, content))
+    answer = without_thinking(content) if isinstance(content, str) else ""
+    empty = not answer.strip()
+    if str(finish).lower() in ("length", "max_tokens"):
+        hint = "Raise max_tokens of its stage in the recipe."
+        thought = message.get("reasoning_content") or message.get("reasoning") or answer != content
+        raise LlmError(
+            "stopped at its length limit", "llm_truncated", hint=hint, starved=empty or bool(thought)
+        )
+    if empty:
         raise LlmError("gave an empty answer", "llm_empty")
-    return content
+    return str(content), parts
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text"):
+        part = part.get("text")
+    return part if isinstance(part, str) else ""
 
 
 def error_body(error: Any) -> LlmError:
-    """Some gateways send their errors with status 200."""
+    """Some gateways send their errors with status 200, for the whole or for one choice."""
+    body = json.dumps(error)
     code = error.get("code") if isinstance(error, dict) else None
-    if isinstance(code, int) and 400 <= code < 600:
-        return status_error(code, {}, json.dumps(error))
-    return LlmError("answered with an error in place of a completion", "llm_server_error", again=True)
+    if re.fullmatch(r"[45]\d\d", str(code)):
+        return status_error(int(str(code)), {}, body)
+    said = said_in(body)
+    what = "answered with an error in place of a completion"
+    return _of_prompt(400, body, said) or LlmError(what, "llm_server_error", again=True, said=said)
 
 
 def _no_completion(text: str) -> LlmError:
