@@ -3,7 +3,6 @@
 Killed at any moment it goes on with the rows still pending; no row is written twice, none is lost.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,6 +73,10 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
         return Staff(recorded_writers(recipe, ledger), ledger)
     models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
     made = clients(endpoints(models), ledger, run_budget(run, job))
+    for client in made.values():  # another process has heard it
+        client.manner.update(
+            run.params.get("adapted", {}).get(client.endpoint.model, {}) if not client.manner else {}
+        )
     return Staff(llm_writers(made, recipe), ledger, list(dict.fromkeys(made.values())))
 
 
@@ -111,7 +114,6 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     staff = run_staff(run, recipe, ctx.job)
     try:
         _open_books(ctx, run, staff.writers)
-        asyncio.run(_hear(staff.clients))
         (plan_again if run.params.get("regenerate") else plan)(ctx, run, staff.writers, catalog)
         _write_all(ctx, run, recipe, catalog, staff)
     except TraceError as error:
@@ -122,16 +124,9 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     return patiently(lambda: run_counts(run))
 
 
-async def _hear(asked: list[Client]) -> None:
-    """The first words with the endpoints in this process: what they refuse is refused once, not by every call."""
-    for client in asked:
-        if not client.known:
-            await client.probe()
-
-
 def _adapted(run: SynthesisRun, staff: Staff) -> None:
     """Put down what of the requests the servers did not take."""
-    found = {client.endpoint.model: client.changes for client in staff.clients if client.changes}
+    found = {client.endpoint.model: client.manner for client in staff.clients if client.manner}
     if found and found != run.params.get("adapted"):
         run.params["adapted"] = found
         run.save(update_fields=["params"])

@@ -115,10 +115,10 @@ def synthesis_start(
     here, in one line.
     """
     params = run_params(branch=branch, writer=writer, **chosen)
-    name = writer
+    name, learnt = writer, {}
     if writer == "llm":
         found = endpoints()
-        asyncio.run(_probe(found))
+        learnt = asyncio.run(_probe(found))
         name, params["endpoints"] = f"llm:{found['generator'].model}"[:120], recorded(found)
     about = params["rule"] or params["domain"]
     title = f"synthesis of {branch} samples{f' for {about}' if about else ''} ({name})"
@@ -129,7 +129,7 @@ def synthesis_start(
         same = same.filter(params__budget=params["budget"])  # {} is contained in every budget
         if (under_way := same.select_related("job").first()) is not None:
             return under_way
-        return queue_run(branch, name, seed, params, actor, wake, title=title)
+        return queue_run(branch, name, seed, {**params, **learnt}, actor, wake, title=title)
 
 
 def hold_starts() -> None:
@@ -172,12 +172,14 @@ def synthesis_resume(
     return run
 
 
-async def _probe(found: dict[str, Endpoint]) -> None:
-    """Until every model has answered."""
+async def _probe(found: dict[str, Endpoint]) -> dict[str, Any]:
+    """Until every model has answered. {"adapted": {model: what it does not take}}, empty where all take everything."""
     asked = list(dict.fromkeys(clients(found, NoLedger()).values()))
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await asyncio.gather(*(client.probe() for client in asked))
+        adapted = {client.endpoint.model: dict(client.manner) for client in asked if client.manner}
+        return {"adapted": adapted} if adapted else {}
     except TimeoutError:
         raise TraceError(
             f"the endpoint did not answer within {PROBE_SECONDS:g} s, so nothing was started.",

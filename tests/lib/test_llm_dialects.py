@@ -47,7 +47,7 @@ def ask(server, number=1, *, books=None, probe=False, max_tokens=600, retries=0,
                 )
                 for n in range(number)
             ]
-            return await asyncio.gather(*asked, return_exceptions=True), client.changes
+            return await asyncio.gather(*asked, return_exceptions=True), dict(client.manner)
         finally:
             await client.close()
 
@@ -86,6 +86,8 @@ REFUSALS = [
     (400, '{"message":"Invalid schema for structured output: minItems"}', "response_format"),
     (501, '{"error":"guided decoding is not implemented"}', "response_format"),
     (400, '{"error":{"message":"max_tokens is too large: 600; at most 512 for this model"}}', "max_tokens"),
+    (400, '{"error":{"message":"JSON mode is not enabled for this model"}}', "response_format"),
+    (422, '{"error":"Unrecognized field: strict"}', "response_format"),
     (400, "`temperature` must be strictly positive and at most 1, unsupported", "temperature"),
 ]
 
@@ -181,6 +183,16 @@ ONE_PROMPT = [
     (400, {"error": {"code": "DataInspectionFailed", "message": "Input may hold inappropriate content."}}),
     (403, {"error": {"code": 403, "message": "Your input was flagged", "metadata": {"reasons": ["x"]}}}),
     (451, {"error": "not here"}),
+    (400, {"error": {"message": "Prompt blocked due to security configurations"}}),
+    (
+        400,
+        {
+            "error": {
+                "message": "Invalid prompt: potentially violating our usage policy",
+                "code": "invalid_prompt",
+            }
+        },
+    ),
     (422, {"detail": "This language is not supported by the model's safety check: language not supported"}),
 ]
 LONG = [
@@ -189,6 +201,11 @@ LONG = [
     (500, {"error": {"message": "the request exceeds the context window"}}),
     (400, {"error": {"message": "prompt is too long: 9000 tokens > 8000 maximum"}}),
     (413, {"error": "Request too large"}),
+    (
+        429,
+        {"error": {"message": "Request too large for m: limit 30000, requested 40000", "code": "rate_limit"}},
+    ),
+    (400, {"error": {"message": "Range of input length should be [1, 30720]"}}),
 ]
 
 
@@ -206,6 +223,7 @@ def test_a_refusal_of_a_prompt_is_no_fault_of_the_endpoint(serve, refusal):
     [
         {"finish_reason": "error", "error": {"code": 502, "message": "lost the server behind"}},
         {"finish_reason": "error"},
+        {"finish_reason": "insufficient_system_resource"},
         {"error": {"code": "503", "message": "overloaded"}},
         {"error": "upstream timeout"},
     ],
@@ -254,3 +272,11 @@ def test_one_right_answer_is_enough_to_go_on(serve):
     server.faults = [*["refusal"] * 10, "ok", *["refusal"] * 30]
     ends, _ = ask(server, 41, concurrency=1)
     assert {end.code for end in ends if isinstance(end, TraceError)} == {"llm_refused"}
+
+
+def test_an_unclear_refusal_is_a_prompts_while_others_are_answered(serve):
+    server = serve()
+    server.faults = ["ok", "400", "ok", *["400"] * 7]
+    ends, _ = ask(server, 10, concurrency=1)
+    codes = [getattr(end, "code", "") for end in ends]
+    assert codes == ["", "llm_prompt_refused", "", *["llm_prompt_refused"] * 5, *["llm_bad_request"] * 2]

@@ -96,7 +96,7 @@ def funnel_lines(counts: dict[str, Any]) -> list[str]:
         f"  ready       {counts['ready']:>7,} samples ({share:.1%})",
         *(f"  {code}: {said}" for code, said in counts["said"].items()),
         *(
-            f"  {model} takes no {name}: it is {change}"
+            f"  {model}: {name} {f'is {change}' if change else 'is left out'}"
             for model, changes in counts["adapted"].items()
             for name, change in changes.items()
         ),

@@ -33,7 +33,7 @@ from trace_site.lib.llm.exchange import (
     status_error,
 )
 from trace_site.lib.llm.limiter import GATE_SECONDS, Budget, Limiter, backed_off, limiter_of
-from trace_site.lib.llm.manner import manner_of
+from trace_site.lib.llm.manner import learn, manner_of, worded
 from trace_site.lib.outbound import Refused, client_of, literal, may_connect
 
 # One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.
@@ -222,6 +222,7 @@ HINTS = {
     "llm_timeout": "It answers nothing; retry the job when it answers again.",
 }
 ALIKE = 20  # first answers of one kind that all fail with one code end the run
+MOST_DOUBTS = 5  # refusals without a clear cause that are prompts' faults, as long as no answer comes between
 # these have their own ways to be waited for, or are no answers
 NOT_ALIKE = FATAL | {
     *("llm_rate_limited", "llm_timeout", "llm_server_error", "llm_broken", "llm_cancelled", "llm_not_json"),
@@ -258,7 +259,8 @@ class Client:
         self.budget = budget or Budget()
         self._flights: Flights[Reply] = Flights()
         self._alive: Flights[bool] = Flights()
-        self._manner = manner_of(endpoint)
+        self.manner = manner_of(endpoint)
+        self._doubts: int | None = None  # unclear refusals since the last answer; None before the first
         self._alike: dict[str, tuple[str, int]] = {}  # {purpose: the code of all answers so far, how many}
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
@@ -317,7 +319,7 @@ class Client:
     async def probe(self) -> None:
         """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve.
 
-        It learns which fields the server refuses, once for all calls of the process.
+        `manner` holds then which fields the server refuses.
         """
         prober = Client(self.endpoint)
         try:
@@ -327,17 +329,6 @@ class Client:
                 raise
         finally:
             await prober.close()
-        self._manner.known = True
-
-    @property
-    def known(self) -> bool:
-        """Whether this process has heard from the endpoint."""
-        return self._manner.known
-
-    @property
-    def changes(self) -> dict[str, str]:
-        """{field of a request: what the server's refusals made of it}"""
-        return self._manner.told()
 
     def _call(self, request: dict[str, Any], first: Exchange) -> _Call:
         call = _Call(request, json.dumps(request["response_format"]["json_schema"]["schema"]), first)
@@ -346,7 +337,7 @@ class Client:
 
     def _word(self, call: _Call) -> None:
         """The body of a call as the server is known to take it."""
-        call.sent = self._manner.worded(call.request, call.schema)
+        call.sent = worded(self.manner, call.request, call.schema)
         if self.endpoint.options:
             call.sent |= json.loads(self.endpoint.options)
             call.sent = {name: value for name, value in call.sent.items() if value is not None}
@@ -364,10 +355,15 @@ class Client:
         self._word(call)
         if call.body != before and (fields or error.starved):
             return True  # another call has learnt it meanwhile
-        if not self._manner.learn(call.sent, fields, error):
-            return False
+        learn(self.manner, call.sent, fields, error)
         self._word(call)
         return call.body != before
+
+    def _attribute(self, error: LlmError) -> None:
+        """A refusal without a clear cause is a prompt's while the endpoint answers others."""
+        if error.unclear and self._doubts is not None and self._doubts < MOST_DOUBTS:
+            self._doubts += 1
+            error.code, error.permanent, error.hint = "llm_prompt_refused", True, ""
 
     def _judged(self, purpose: str, error: LlmError | None) -> None:
         """Raise FATAL llm_all_alike when all of the first answers to a purpose fail in the same way."""
@@ -464,8 +460,10 @@ class Client:
             seconds = round(now() - started, 3)
             tokens = exchange.prompt_tokens, exchange.completion_tokens
             reply = Reply(data, exchange.model, *tokens, seconds)
+            self._doubts = 0
             return reply
         except LlmError as error:
+            self._attribute(error)
             exchange.error_code, exchange.said = error.code, error.said or error.message
             if error.free:
                 self._bill(exchange, 0, 0)

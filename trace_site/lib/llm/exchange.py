@@ -148,6 +148,7 @@ class LlmError(TraceError):
     again: another exchange may go better. refused: the endpoint takes no more just now. told: seconds it asks to wait.
     free: it surely was not billed. permanent: the same prompt will fail again, others need not. said: what the server
     says of it. fields: the fields of the request that it names. starved: thinking ate the length limit.
+    unclear: it may be the prompt's fault or the endpoint's.
     """
 
     def __init__(
@@ -175,21 +176,24 @@ class LlmError(TraceError):
         self.said = said
         self.fields = fields
         self.starved = starved
+        self.unclear = False
 
 
 # Reading what came back.
 
 # how servers say whose fault it is: a prompt that does not fit, one that they will not answer, an empty account, a rush
 TOO_LONG = re.compile(
-    r"context_(length|size|window)|context (length|size|window)|max_model_len|maximum (input|prompt)"
-    r"|(prompt|input|request|messages) (is|are) too (long|large)|too many (input |prompt )?tokens|above_max_length",
+    r"context[_ ](length|size|window)|max_model_len|maximum (input|prompt)|input (length|token)|above_max_length"
+    r"|(prompt|input|request|messages) (is |are )?too (long|large)|too many (input |prompt )?tokens"
+    r"|exceeds? [^.]{0,40}tokens?\b|tokens? [^.]{0,40}exceeds?\b",
     re.I,
 )
 PROMPT_REFUSED = re.compile(
     r"content[_ ]?(filter|policy|management|exists risk)|responsible_?ai|moderation|flagged|guardrail|jailbreak"
     r"|data_?inspection|inappropriate|sensitive (content|word|information)|prohibited[_ ]content|(usage|safety) polic"
-    r"|policy[_ ]violation|violat\w+ [^.]{0,40}polic|unsafe|safety (system|filter|check)"
-    r"|language[^.]{0,30}not supported",
+    r"|policy[_ ]violation|violat\w+ [^.]{0,40}polic|unsafe|safety (system|filter|check)|unsupported[_ ]language"
+    r"|language[^.]{0,30}not supported|(refused|rejected|blocked) th(is|e) prompt"
+    r"|(prompt|request|input|content|filter)[^.]{0,20} (refused|rejected|blocked|triggered)",
     re.I,
 )
 # the limit is too high, not the prompt too long
@@ -203,13 +207,16 @@ QUOTA = re.compile(
 BUSY = re.compile(r"overloaded|temporarily|try again|loading model|model is loading", re.I)
 # the fields of a request that a server may refuse, by the words that servers use for them
 FIELDS_NAMED = {
-    "max_tokens": r"max_tokens",
+    "max_tokens": r"max_(new_|output_)?tokens",
     "max_completion_tokens": r"max_completion_tokens",
     "temperature": r"temperature",
     "seed": r"(?<!random_)seed",
     "random_seed": r"random_seed",
-    "response_format": r"response.?format|json.?schema|structured.?output|guided|grammar|\bschema",
+    "response_format": r"response.?format|json.(object|mode)|structured.?output|guided|grammar|(\b|_)schema|\bstrict\b",
 }
+# how a choice ends that the server broke off, and one that it kept back
+BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
+KEPT_BACK = ("content_filter", "safety", "sensitive", "prohibited_content", "blocklist", "recitation")
 LONGEST_SAID = 200
 SECRET = re.compile(r"\bbearer\s+\S+|\b(sk|pk|key|api)[-_][\w*-]{6,}|(?=\S*\d)(?=\S*[a-z])[\w*-]{24,}", re.I)
 MOST_TOKENS = 2**31 - 1
@@ -331,13 +338,17 @@ def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError
     hint = "Check the model's name and LLM_BASE_URL."
     if fields:
         hint = "LLM_<ROLE>_OPTIONS leaves fields out or sets them."
-    free = status >= 300
-    return LlmError(f"{what} ({about})", "llm_bad_request", hint=hint, free=free, said=said, fields=fields)
+    error = LlmError(
+        f"{what} ({about})", "llm_bad_request", hint=hint, free=status >= 300, said=said, fields=fields
+    )
+    error.unclear = status in (400, 422) and not fields
+    return error
 
 
 def _of_prompt(status: int, body: str, said: str) -> LlmError | None:
     """The fault of one prompt, where it is that: others may fare better."""
-    if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(body) and not LIMIT_HIGH.search(body)):
+    too_long = TOO_LONG.search(body) and not LIMIT_HIGH.search(body)
+    if status == 413 or (status in (400, 422, 500) and too_long) or (status == 429 and "too large" in said):
         what, code = f"found the prompt too long ({status})", "llm_too_long"
     elif status == 451 or (status in (400, 403, 422) and PROMPT_REFUSED.search(body)):
         what, code = f"refused this prompt ({status})", "llm_prompt_refused"
@@ -402,11 +413,12 @@ def _sentence(value: Any) -> str:
 def _content(choice: dict[str, Any]) -> tuple[str, bool]:
     """The text of an answer, and whether it came in parts."""
     message, finish = choice["message"], choice.get("finish_reason")
-    if choice.get("error") or finish == "error":
+    finish = str(finish).lower()
+    if choice.get("error") or finish in BROKEN_OFF:
         raise error_body(choice.get("error"))
     if message.get("refusal"):
         raise LlmError(f"refused ({str(message['refusal'])[:80]})", "llm_refused")
-    if finish == "content_filter":
+    if finish in KEPT_BACK:
         raise LlmError("kept its answer back by a content filter", "llm_content_filter")
     content = message.get("content")
     parts = isinstance(content, list)
@@ -414,7 +426,7 @@ def _content(choice: dict[str, Any]) -> tuple[str, bool]:
         content = "".join(map(_part, content))
     answer = without_thinking(content) if isinstance(content, str) else ""
     empty = not answer.strip()
-    if str(finish).lower() in ("length", "max_tokens"):
+    if finish in ("length", "max_tokens"):
         hint = "Raise max_tokens of its stage in the recipe."
         thought = message.get("reasoning_content") or message.get("reasoning") or answer != content
         raise LlmError(
@@ -450,7 +462,9 @@ def _no_completion(text: str) -> LlmError:
         found = "an event stream, which was not asked for"
     else:
         found = "no chat completion" if start else "nothing at all"
-    return LlmError(f"answered with {found}", "llm_not_json", again=True)
+    return LlmError(
+        f"answered with {found}", "llm_not_json", again=True, said=said_in(text) if start[:1] == "{" else ""
+    )
 
 
 def _same_model(asked: str, found: str) -> bool:
