@@ -1,9 +1,10 @@
 """The three writers over a language model: endpoints, what is sent, and answers checked against a JSON schema."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -24,7 +25,7 @@ from synthesis.core.recipe import JudgeStage, QueryStage, Recipe, TraceStage
 from synthesis.llm.prompts import prompt_hash, prompt_tool, render
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import Budget, Client, Endpoint, Ledger, Reply, check_url
+from trace_site.lib.llm import FATAL, Budget, Client, Endpoint, Ledger, Reply, check_url
 
 # What the language-model writers send: prompt, schema and parameters of one call, made from a request alone.
 #
@@ -257,11 +258,48 @@ def llm_writers(clients: Mapping[str, Client], recipe: Recipe) -> Writers:
     )
 
 
+ALIKE = 20  # first answers of a role that all fail with one code end the run
+# these are no answers, or have their own ways to be waited for
+NO_ANSWER = FATAL | {"llm_rate_limited", "llm_timeout", "llm_server_error", "llm_broken"}
+T = TypeVar("T")
+
+
 class _Asking:
     """What the three share: whom they ask, and the part of the recipe that makes their answers."""
 
+    role: str
+
     def __init__(self, client: Client, recipe: Recipe) -> None:
         self.client, self.recipe = client, recipe
+        self._failed: list[TraceError] | None = []  # the first answers, as long as all fail alike
+
+    async def _ask(self, call: Call, read: Callable[[Reply], T]) -> T:
+        """What `read` makes of the answer. Raises `llm_all_alike` when the first ALIKE answers all fail in one way."""
+        own = True
+        try:
+            reply = await self.client.ask(**call.arguments())
+            own = not reply.shared
+            found = read(reply)
+        except TraceError as error:
+            self._count(error, own)
+            raise
+        self._failed = None
+        return found
+
+    def _count(self, error: TraceError, own: bool) -> None:
+        failed = self._failed
+        if failed is None or not own or error.code in NO_ANSWER or any(error is one for one in failed):
+            return  # one answer for many samples counts once
+        if failed and error.code != failed[0].code:
+            self._failed = None
+            return
+        failed.append(error)
+        if len(failed) >= ALIKE:
+            raise TraceError(
+                f"the first {len(failed)} answers of the {self.role} all fail in the same way ({error.code}).",
+                code="llm_all_alike",
+                hint=f"The last: {error.message} {error.hint}".strip(),
+            ) from error
 
     def _made_with(self, prompt: str, stage: QueryStage | TraceStage | JudgeStage) -> dict[str, Any]:
         named = {"model": self.client.endpoint.model, "prompt": prompt, "prompt_hash": prompt_hash(prompt)}
@@ -269,11 +307,15 @@ class _Asking:
 
 
 class LlmQueryWriter(_Asking):
+    role = "generator"
+
     def made_with(self, branch: str) -> dict[str, Any]:
         return self._made_with("query_rrb" if branch == "rrb" else "query_rule", self.recipe.query)
 
     async def write(self, request: QueryRequest) -> QueryDraft:
-        reply = await self.client.ask(**query_call(request, self.recipe.query).arguments())
+        return await self._ask(query_call(request, self.recipe.query), partial(self._read, request))
+
+    def _read(self, request: QueryRequest, reply: Reply) -> QueryDraft:
         if request.rule is None:
             said, tools = reply.data, reply.data["tools"]
         else:  # the one query of the batch that carries the number; a place in the list says nothing
@@ -287,11 +329,15 @@ class LlmQueryWriter(_Asking):
 
 
 class LlmTraceWriter(_Asking):
+    role = "teacher"
+
     def made_with(self, branch: str) -> dict[str, Any]:
         return self._made_with("trace", self.recipe.trace)
 
     async def write(self, request: TraceRequest) -> TraceDraft:
-        reply = await self.client.ask(**trace_call(request, self.recipe.trace).arguments())
+        return await self._ask(trace_call(request, self.recipe.trace), partial(self._read, request))
+
+    def _read(self, request: TraceRequest, reply: Reply) -> TraceDraft:
         steps = [reply.data["semantic_reasoning"]["reasoning"]]
         if request.permissions:
             steps.insert(0, reply.data["permission_filtering"]["reasoning"])
@@ -299,12 +345,14 @@ class LlmTraceWriter(_Asking):
 
 
 class LlmJudge(_Asking):
+    role = "judge"
+
     def made_with(self, branch: str) -> dict[str, Any]:
         return self._made_with("judge", self.recipe.judge)
 
     async def judge(self, request: JudgeRequest) -> Verdict:
         call = judge_call(request, self.recipe.judge)
-        reply = await self.client.ask(**call.arguments())
+        reply = await self._ask(call, lambda reply: reply)
         # the id of what was judged, unless the answer repeats another: that verdict is none
         judged = request.id if reply.data["id"] == call.id else f"not {request.id}"
         scores = {axis: reply.data[axis] for axis in AXES}

@@ -6,7 +6,6 @@ import pytest
 
 from tests.lib.test_llm_faults import KEY, Books
 from tests.llm_dialects import DIALECTS, WRAPS, DialectServer, bare
-from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL, Client, Endpoint
 
 SCHEMA = {
@@ -257,21 +256,6 @@ def test_the_servers_sentence_is_told_without_keys_and_cut(serve):
     (error,), _ = ask(serve(refuse=lambda body: (404, {"error": {"message": said}})))
     assert error.code == "llm_bad_request" and "no model by this name for … or … because" in str(error)
     assert KEY not in str(error) and "sk-" not in str(error) and len(error.said) <= 201
-
-
-def test_a_role_that_fails_alike_from_the_start_ends_the_run(serve):
-    server = serve(answers=lambda body: {"no": 1})
-    ends, _ = ask(server, 25, concurrency=1)
-    assert [end.code for end in ends[:19]] == ["llm_bad_schema"] * 19
-    assert ends[19].code == "llm_all_alike" and ends[19].code in FATAL
-    assert "judge" in str(ends[19]) and "llm_bad_schema" in str(ends[19])
-
-
-def test_one_right_answer_is_enough_to_go_on(serve):
-    server = serve()
-    server.faults = [*["refusal"] * 10, "ok", *["refusal"] * 30]
-    ends, _ = ask(server, 41, concurrency=1)
-    assert {end.code for end in ends if isinstance(end, TraceError)} == {"llm_refused"}
 
 
 def test_an_unclear_refusal_is_a_prompts_while_others_are_answered(serve):

@@ -4,6 +4,7 @@ import json
 from functools import partial
 
 import pytest
+from django.template.loader import render_to_string
 
 from synthesis.generate.services import synthesis_resume, synthesis_start
 from synthesis.llm.ledger import job_books
@@ -60,14 +61,20 @@ MANNERS = {
 def test_every_dialect_writes_all_samples_without_a_setting(serve, clean_calls, name):
     refuse, wrap = MANNERS[name]
     server = serve(refuse=refuse, wrap=wrap)
-    counts = run_job(start().job)
+    run = start()
+    counts = run_job(run.job)
     assert (counts["planned"], counts["ready"], counts["errors"]) == (NUMBER, NUMBER, 0)
     assert len(server.requests) <= 1.15 * clean_calls
     assert counts["unwrapped"] == (counts["calls"] if wrap else 0)
     assert bool(counts["adapted"]) == bool(server.refused)
+    run.refresh_from_db()
+    page = render_to_string("synthesis/_books.html", {"run": run, "books": job_books(run.job)})
+    for changes in counts["adapted"].values():
+        assert all(name.replace("_", " ") in page for name in changes)
+    assert ("unwrapped" in page) == bool(wrap)
 
 
-def test_one_filtered_prompt_drops_one_sample_and_is_asked_alone_again(serve, client):
+def test_one_filtered_prompt_drops_one_sample_and_is_asked_alone_again(serve):
     server = serve()
     marked = []
 
@@ -85,6 +92,8 @@ def test_one_filtered_prompt_drops_one_sample_and_is_asked_alone_again(serve, cl
     assert "A filter refused this prompt; change it." in "\n".join(funnel_lines(counts))
     assert "A filter refused" in Attempt.objects.get(outcome="error").error
     assert ModelCall.objects.get(state="failed").said == FILTERED[1]["error"]["message"]
+    page = render_to_string("synthesis/_books.html", {"run": run, "books": job_books(run.job)})
+    assert "A filter refused this prompt; change it." in page
     asked = len(server.requests)
     again = run_job(start().job)
     assert (again["planned"], again["ready"]) == (1, 1)
@@ -158,7 +167,7 @@ def test_a_role_whose_first_answers_all_fail_alike_ends_the_run_and_is_named(ser
     assert run_job(run.job)["missing"] == 0
 
 
-def test_a_refusal_of_everything_ends_the_run_with_the_servers_sentence(serve, client):
+def test_a_refusal_of_everything_ends_the_run_with_the_servers_sentence(serve):
     server = serve()
     run = start()
     server.refuse = lambda body: (404, {"error": {"message": "no model is called tester"}})

@@ -7,7 +7,7 @@ import pytest
 
 from synthesis.core.queries import Writers
 from synthesis.core.recipe import default_recipe
-from synthesis.generate.pipeline import Pipeline, Unit
+from synthesis.generate.pipeline import STOPS, Pipeline, Unit
 from synthesis.llm import prompts
 from synthesis.llm.writers import LlmJudge, LlmQueryWriter, LlmTraceWriter
 from tests.synthesis.test_prompts import judge_request, query_request, trace_request
@@ -118,3 +118,40 @@ def test_a_broken_prompt_stops_the_run_and_costs_no_attempts(monkeypatch):
     with pytest.raises(TraceError, match="query_rule.jinja:1"):
         asyncio.run(Pipeline(writers, context()).make(Unit(1, query_request(attempt=1, critique=""))))
     assert model.asked == []
+
+
+def failing(answers):
+    """The codes that a generator ends with, asked for one query after the other."""
+    model = Model(None)
+    writer = LlmQueryWriter(model, RECIPE)
+
+    async def all_of():
+        ends = []
+        for answer in answers:
+            model.answer = answer
+            try:
+                await writer.write(query_request(attempt=1, critique="", batch_seed=5))
+                ends.append("")
+            except TraceError as error:
+                ends.append(error.code)
+        return ends
+
+    return asyncio.run(all_of())
+
+
+def test_a_role_whose_first_answers_all_fail_alike_ends_the_run():
+    assert failing([batch(7)] * 20) == ["llm_bad_answer"] * 19 + ["llm_all_alike"]
+    assert "llm_all_alike" in STOPS
+
+
+def test_one_right_answer_is_enough_to_go_on():
+    number = query_request(attempt=1).index + 1
+    assert failing([*[batch(99)] * 19, batch(number), *[batch(99)] * 30]).count("llm_bad_answer") == 49
+
+
+def test_what_one_answer_costs_many_samples_counts_once():
+    model = Model(batch(99), shared=True)
+    writer = LlmQueryWriter(model, RECIPE)
+    for _ in range(40):
+        with pytest.raises(TraceError, match="not at all"):
+            asyncio.run(writer.write(query_request(attempt=1, critique="", batch_seed=5)))

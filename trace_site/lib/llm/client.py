@@ -221,12 +221,7 @@ HINTS = {
     "llm_rate_limited": "It refuses every request; retry the job when it takes some again.",
     "llm_timeout": "It answers nothing; retry the job when it answers again.",
 }
-ALIKE = 20  # first answers of one kind that all fail with one code end the run
 MOST_DOUBTS = 5  # refusals without a clear cause that are prompts' faults, as long as no answer comes between
-# these have their own ways to be waited for, or are no answers
-NOT_ALIKE = FATAL | {
-    *("llm_rate_limited", "llm_timeout", "llm_server_error", "llm_broken", "llm_cancelled", "llm_not_json"),
-}
 FRAME_TOKENS = 100  # most that an endpoint adds around the messages; a token is never shorter than a byte
 
 
@@ -261,7 +256,6 @@ class Client:
         self._alive: Flights[bool] = Flights()
         self.manner = manner_of(endpoint)
         self._doubts: int | None = None  # unclear refusals since the last answer; None before the first
-        self._alike: dict[str, tuple[str, int]] = {}  # {purpose: the code of all answers so far, how many}
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
@@ -365,22 +359,6 @@ class Client:
             self._doubts += 1
             error.code, error.permanent, error.hint = "llm_prompt_refused", True, ""
 
-    def _judged(self, purpose: str, error: LlmError | None) -> None:
-        """Raise FATAL llm_all_alike when all of the first answers to a purpose fail in the same way."""
-        code, number = self._alike.get(purpose, ("", 0))
-        if error is None:
-            self._alike[purpose] = ("", ALIKE)
-        elif error.code not in NOT_ALIKE and number < ALIKE and code in ("", error.code):
-            self._alike[purpose] = (error.code, number + 1)
-            if number + 1 == ALIKE:
-                what = (
-                    f"failed at each of its first {ALIKE} answers to {purpose} in the same way ({error.code})"
-                )
-                hint = f"The last: {error.message} {error.hint}".strip()
-                raise self._placed(LlmError(what, "llm_all_alike", hint=hint))
-        elif error.code not in NOT_ALIKE:
-            self._alike[purpose] = ("", ALIKE)  # not all alike
-
     async def _until_deadline(self, call: _Call) -> Reply:
         loop = asyncio.get_running_loop()
         limiter = limiter_of(self.base_url, self.endpoint.concurrency)
@@ -390,14 +368,11 @@ class Client:
             await self._slot(limiter, deadline, last)
             deadline = min(deadline, loop.time() + self.endpoint.timeout)
             try:
-                reply = await self._once(call, limiter, deadline)
-                self._judged(call.first.purpose, None)
-                return reply
+                return await self._once(call, limiter, deadline)
             except LlmError as error:
                 last = error
             if self._learnt(call, last):
                 continue
-            self._judged(call.first.purpose, last)
             refusals += last.code == "llm_rate_limited"
             failures += last.code != "llm_rate_limited"
             pause = max(last.told or 0.0, backed_off(failures + refusals))
