@@ -87,6 +87,7 @@ REFUSALS = [
     (400, '{"error":{"message":"max_tokens is too large: 600; at most 512 for this model"}}', "max_tokens"),
     (400, '{"error":{"message":"JSON mode is not enabled for this model"}}', "response_format"),
     (422, '{"error":"Unrecognized field: strict"}', "response_format"),
+    (400, '{"error":{"message":"The request was rejected: seed is no known field"}}', "seed"),
     (400, "`temperature` must be strictly positive and at most 1, unsupported", "temperature"),
 ]
 

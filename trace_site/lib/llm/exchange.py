@@ -192,9 +192,12 @@ PROMPT_REFUSED = re.compile(
     r"content[_ ]?(filter|policy|management|exists risk)|responsible_?ai|moderation|flagged|guardrail|jailbreak"
     r"|data_?inspection|inappropriate|sensitive (content|word|information)|prohibited[_ ]content|(usage|safety) polic"
     r"|policy[_ ]violation|violat\w+ [^.]{0,40}polic|unsafe|safety (system|filter|check)|unsupported[_ ]language"
-    r"|language[^.]{0,30}not supported|(refused|rejected|blocked) th(is|e) prompt"
-    r"|(prompt|request|input|content|filter)[^.]{0,20} (refused|rejected|blocked|triggered)",
+    r"|language[^.]{0,30}not supported|(refused|rejected|blocked) th(is|e) prompt",
     re.I,
+)
+# the same, unless a field of the request is named
+REFUSED = re.compile(
+    r"(prompt|request|input|content|filter)[^.]{0,20} (refused|rejected|blocked|triggered)", re.I
 )
 # the limit is too high, not the prompt too long
 LIMIT_HIGH = re.compile(
@@ -347,10 +350,11 @@ def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError
 
 def _of_prompt(status: int, body: str, said: str) -> LlmError | None:
     """The fault of one prompt, where it is that: others may fare better."""
+    refused = PROMPT_REFUSED.search(body) or (REFUSED.search(body) and not refused_fields(status, body))
     too_long = TOO_LONG.search(body) and not LIMIT_HIGH.search(body)
     if status == 413 or (status in (400, 422, 500) and too_long) or (status == 429 and "too large" in said):
         what, code = f"found the prompt too long ({status})", "llm_too_long"
-    elif status == 451 or (status in (400, 403, 422) and PROMPT_REFUSED.search(body)):
+    elif status == 451 or (status in (400, 403, 422) and refused):
         what, code = f"refused this prompt ({status})", "llm_prompt_refused"
     else:
         return None
