@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import resolve
 
@@ -18,6 +18,7 @@ from trace_site.audit_context import acting, identified_later
 from trace_site.database import frozen_error
 from trace_site.impact import routes_named
 from trace_site.lib.errors import TraceError, status_of
+from trace_site.lib.letters import entered
 from trace_site.limits import refuse_large, route_of
 
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -163,7 +164,8 @@ def private_and_own_scripts(get_response: Handler) -> Handler:
 
 
 def refuse_nul(get_response: Handler) -> Handler:
-    """No text of ours can hold a NUL, and the database refuses to search for one."""
+    """No text of ours can hold a NUL, and the database refuses to search for one. What is typed is brought to one
+    spelling; passwords stay."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         api = request.path.startswith("/api/")  # its parsers check bodies, and answer in its own shape
@@ -174,9 +176,23 @@ def refuse_nul(get_response: Handler) -> Handler:
             if api:
                 return JsonResponse({"message": message, "code": "bad_text", "extra": {}}, status=400)
             return HttpResponseBadRequest(message, content_type="text/plain")
+        request.GET = _entered(request.GET)  # type: ignore[assignment]
+        if not api:
+            request.POST = _entered(request.POST)  # type: ignore[assignment]
         return get_response(request)
 
     return middleware
+
+
+def _entered(sent: QueryDict) -> QueryDict:
+    texts = [(key, [str(value) for value in values]) for key, values in sent.lists() if "password" not in key]
+    if all(value.isascii() for _, values in texts for value in values):
+        return sent
+    kept = sent.copy()
+    for key, values in texts:
+        kept.setlist(key, [entered(value) for value in values])
+    kept._mutable = False
+    return kept
 
 
 def closed_links(get_response: Handler) -> Handler:

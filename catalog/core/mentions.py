@@ -9,6 +9,8 @@ from operator import itemgetter
 
 from ahocorasick_rs import AhoCorasick
 
+from trace_site.lib.letters import BARE
+
 # these continue a name only when a letter or digit follows: "get." ends a sentence, "get.v2" is another name
 JOINERS = frozenset(".-/&:")
 
@@ -50,5 +52,10 @@ def _goes_on(text: str, place: int, beyond: int, joiners: frozenset[str]) -> boo
     """Whether the character at `place` makes a longer word; a joiner does when the word goes on `beyond` it."""
     char = text[place]
     if char in joiners:
-        return 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")
-    return char.isalnum() or char == "_"
+        return 0 <= beyond < len(text) and _in_word(text[beyond])
+    return _in_word(char)
+
+
+def _in_word(char: str) -> bool:
+    """A script without spaces may go on after a name."""
+    return char == "_" or (char.isalnum() and (char.isascii() or not BARE.match(char)))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.core.tokens import split_name
-from catalog.core.words import name_words
+from catalog.core.words import name_words, plain_words, told
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import UNSTORABLE, content_hash
+from trace_site.lib.letters import entered
 
 MAX_NAME = 400
 MAX_PART = 300
@@ -107,7 +108,7 @@ def _text(row: Mapping[str, Any], key: str, where: str, limit: int) -> str:
     value = row[key]
     if not isinstance(value, str):
         raise _bad(where, f"'{key}' must be text, not {type(value).__name__}.")
-    value = value.strip()
+    value = entered(value).strip()
     if not value:
         what = "" if key == "name" else "; describe what the tool does"
         raise _bad(where, f"'{key}' is empty{what}.")
@@ -194,11 +195,14 @@ def diff_catalog(
     return diff
 
 
-def search_words(name: str) -> str:
-    """The text the search column indexes for a name: the name itself and its parts."""
-    return " ".join(dict.fromkeys([name, *name.split("/", 1), *name_words(name)]))
+def search_words(name: str, description: str = "") -> str:
+    """The text the search column indexes for a name: the name itself and its parts. Of the description the words that
+    the database does not see in it: of scripts without spaces, of other forms of letters."""
+    seen = set(description.casefold().split())
+    unseen = [] if description.isascii() else [one for one in plain_words(description) if one not in seen]
+    return " ".join(dict.fromkeys([name, *name.split("/", 1), *name_words(name), *unseen]))
 
 
 def embedding_text(name: str, description: str) -> str:
     """What the sentence encoder reads of a tool."""
-    return f"{' '.join(name_words(name))}: {description}"
+    return f"{told(name_words(name))}: {description}"

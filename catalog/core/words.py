@@ -7,9 +7,8 @@ from functools import lru_cache
 from hashlib import sha256
 from heapq import nsmallest
 
-WORD = re.compile(r"[^\W_]+", re.UNICODE)
-# lower|Upper, ACRONYM|Word, letter|digit boundaries; "v2" and "Q3" stay whole
-HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z]{2})(?=\d)|(?<=\d)(?=[A-Z][a-z])")
+from trace_site.lib.letters import BETWEEN_BARE, entered, folded, split_humps, split_words
+
 BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
 ENDINGS = (
     *(("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")),
@@ -22,13 +21,18 @@ ALIKE = 0.72  # difflib's ratio: one wrong, missing or swapped letter in five
 
 
 def plain_words(text: str) -> list[str]:
-    """The casefolded words of running text, in order."""
-    return WORD.findall(text.casefold())
+    """The folded words of running text, in order."""
+    return split_words(folded(text))
 
 
 def name_words(name: str) -> list[str]:
     """The words inside an identifier: `AdyenPayoutV68/post-confirmThirdParty` -> adyen payout v68 post confirm ..."""
-    return [hump.casefold() for word in WORD.findall(name) for hump in HUMP.split(word) if hump]
+    return [folded(word) for word in split_humps(entered(name))]
+
+
+def told(words: Iterable[str]) -> str:
+    """Words as a sentence has them: with spaces where their script has some."""
+    return BETWEEN_BARE.sub("", " ".join(words))
 
 
 def camel_case(text: str) -> str:
@@ -55,7 +59,7 @@ def stem(word: str) -> str:
 
 def vocabulary(name: str, description: str) -> set[str]:
     """The words a search may mean by this tool: those of its name, its joined parts, and its description."""
-    joined = (part.casefold() for part in WORD.findall(name))
+    joined = map(folded, split_words(entered(name)))
     words = {*joined, *name_words(name), *plain_words(description)}
     return {word for word in words if SHORTEST <= len(word) <= LONGEST and not word.isdecimal()}
 

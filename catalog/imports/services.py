@@ -102,7 +102,7 @@ def _tool(content: ToolContent) -> Tool:
         source=data.get("source", ""),
         status=Tool.Status.ACTIVE if content.active else Tool.Status.RETIRED,
         content_hash=content.content_hash,
-        words=search_words(data["name"]),
+        words=search_words(data["name"], data["description"]),
     )
 
 

@@ -20,11 +20,12 @@ from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import Duplicate, DuplicateIndex
 from catalog.core.scrubbing.child import scrub_all
 from catalog.core.scrubbing.scrub import Scrubbed
-from catalog.core.words import name_words, plain_words, text_key
+from catalog.core.words import name_words, plain_words, text_key, told
 from catalog.models import LabelledQuery, Tool
 from catalog.queries.registry import benchmark_firewall, registry_lock
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import count_words, entered
 
 MOST_ROWS = 2000
 MOST_BYTES = 1_000_000
@@ -147,7 +148,7 @@ def _too_long(characters: int) -> str:
 
 
 def _no_request(text: str) -> tuple[str, str] | None:
-    own = len(plain_words(STAND_IN.sub(" ", text)))
+    own = count_words(told(plain_words(STAND_IN.sub(" ", text))))
     if len(text) > MAX_CHARACTERS:
         return "too_long", _too_long(len(text))
     if own > MAX_WORDS:
@@ -200,6 +201,7 @@ def read_queries(content: bytes | str, filename: str = "") -> list[GivenQuery]:
         text = content if isinstance(content, str) else content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _unreadable("is not UTF-8 text", "bad_encoding", hint="Save it as UTF-8.") from None
+    text = entered(text)
     if "\0" in text:
         raise _unreadable("is not text: it holds NUL characters", "bad_text")
     suffix = PurePath(filename).suffix.lower()

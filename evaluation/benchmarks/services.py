@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from catalog.core.scrubbing.child import scrub_many
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.registry import few_shots_withdraw
@@ -58,8 +59,8 @@ def benchmark_import(
     seed: int = 0,
     actor: Any = None,
 ) -> tuple[Benchmark, bool]:
-    """Freeze a file of benchmark rows, or a half of it; returns the version and whether it is new. Raises TraceError
-    naming file and line."""
+    """Freeze a file of benchmark rows, or a half of it; returns the version and whether it is new. Personal data in its
+    requests are replaced. Raises TraceError naming file and line."""
     if tier and kind != PRB:
         raise TraceError(f"only a {PRB} benchmark has a tier.", code="bad_request", where="tier")
     rows = ((f"{path}:{number}", row) for number, row in read_jsonl(path))
@@ -68,6 +69,11 @@ def benchmark_import(
     except TraceError as error:
         error.where = error.where or str(path)
         raise
+    if kind in WITH_QUERIES:
+        done = scrub_many(item.data["query"] for item in items)
+        items = [
+            replace(item, data=item.data | {"query": one.text}) for item, one in zip(items, done, strict=True)
+        ]
     return freeze(
         name=name,
         kind=kind,

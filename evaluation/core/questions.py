@@ -13,6 +13,7 @@ from typing import Any
 
 from catalog.core.tokens import split_name
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import count_words
 
 BUILT = "offline"
 YES_NO = ("Yes", "No")
@@ -53,7 +54,7 @@ def statements(description: str, hidden: Iterable[str]) -> list[str]:
     found: list[str] = []
     for sentence in re.split(r"(?<=[.!?;])\s+(?=[A-Z0-9])", description.strip()):
         text = hide_names(sentence.strip(), hidden)
-        if len(text.split()) >= 4 and text not in found:
+        if count_words(text) >= 4 and text not in found:
             found.append(shortened(text))
     return found
 

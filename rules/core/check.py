@@ -18,6 +18,7 @@ from rules.core.reading import Place, Reading, Situation
 from rules.core.rule import RuleContent
 from rules.core.rule_book import KnownTools, OtherRule, RuleBook, RuleKey
 from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS, Wording
+from trace_site.lib.letters import count_words
 
 USEFUL_WORDS = 8
 NAME_LIKE = re.compile(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w{}-](?:[\w./{}-]*[\w}])?")
@@ -128,7 +129,7 @@ def _text(reading: Reading, tools: KnownTools) -> Iterator[Finding]:
             sentence = f"The text names {shown(name)}, which is not in the catalog."
             fix = f"Write {close[0]}." if close else "Write the tool's full name as the catalog has it."
             yield warning("unknown_name", sentence, fix, place)
-    if (words := len(content.text.split())) < USEFUL_WORDS:
+    if (words := count_words(content.text)) < USEFUL_WORDS:
         sentence = f"The text has {words} words; that is hardly enough to tell the tools apart."
         fix = "Say when the target is used, when another tool is, and why."
         yield warning("short_text", sentence, fix, TEXT)

@@ -4,15 +4,17 @@ In: whatever an editor or a program sent as {target, confusables, text, clauses,
 field present, exactly as typed, and the JSON pointers of what has the wrong type or is too long.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+import regex
 
 from rules.core.rule import RuleContent, make_content, pointed_row
 from rules.core.rules_file import RULE_SCHEMA, RuleValidator, schema_problems
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
+from trace_site.lib.letters import UNSPACED
 from trace_site.lib.worddiff import opcodes
 
 KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
@@ -126,7 +128,9 @@ def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
 # many such places there are. Texts merge word by word, lists item by item.
 
 
-WORD = re.compile(r"\s*\S+|\s+$")  # a word with the blanks before it
+WORD = regex.compile(
+    rf"(?V1)\s*(?:{UNSPACED}|(?:(?!{UNSPACED})\S)+)|\s+$"
+)  # a word with the blanks before it
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from typing import Any, Literal, get_args
 
-from catalog.core.words import WORD, name_words, stem
+from catalog.core.words import name_words, stem
 from rules.core.reading import CALLS, Place, Reading, Statement
 from rules.core.wording import Wording, concept, wording
+from trace_site.lib.letters import WORD
 
 READER = 2  # rises when the same words are read differently; what was stored before is read again
 

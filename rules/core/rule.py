@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trace_site.lib.files import content_hash
+from trace_site.lib.letters import entered
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class RuleContent:
         return named
 
 
+def kept(text: str) -> str:
+    """A text of a rule as it is stored and compared."""
+    return entered(text).strip()
+
+
 def pointed_row(pointer: str) -> tuple[str, int | None]:
     """The field and the row of it that a JSON pointer leads to: `/clauses/1/route_to` -> ("clauses", 1)."""
     name, _, rest = pointer.lstrip("/").partition("/")
@@ -53,20 +59,19 @@ def make_content(
 ) -> RuleContent:
     """Trim texts, fill the optional fields of clauses, drop what the format does not know."""
     return RuleContent(
-        target=target.strip(),
-        confusables=tuple(name.strip() for name in confusables),
-        text=text.strip(),
+        target=kept(target),
+        confusables=tuple(kept(name) for name in confusables),
+        text=kept(text),
         clauses=tuple(
             {
-                "when": clause["when"].strip(),
-                "route_to": clause["route_to"].strip(),
+                "when": kept(clause["when"]),
+                "route_to": kept(clause["route_to"]),
                 "exception": bool(clause.get("exception", False)),
-                "signals": [signal.strip() for signal in clause.get("signals", []) if signal.strip()],
+                "signals": [kept(signal) for signal in clause.get("signals", []) if kept(signal)],
             }
             for clause in clauses
         ),
         tests=tuple(
-            {"query": test["query"].strip(), "tools": [name.strip() for name in test["tools"]]}
-            for test in tests
+            {"query": kept(test["query"]), "tools": [kept(name) for name in test["tools"]]} for test in tests
         ),
     )

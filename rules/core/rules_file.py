@@ -20,7 +20,7 @@ from jsonschema.validators import extend
 
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
-from rules.core.rule import RuleContent, make_content, pointed_row
+from rules.core.rule import RuleContent, kept, make_content, pointed_row
 from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than, storable
@@ -119,7 +119,7 @@ def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[V
 
 def _unique(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """Names are compared as they are stored, trimmed; other values are somebody else's mistake."""
-    names = [item.strip() for item in instance if isinstance(item, str)] if isinstance(instance, list) else []
+    names = [kept(item) for item in instance if isinstance(item, str)] if isinstance(instance, list) else []
     if len(set(names)) < len(names):
         yield ValidationError("names the same tool twice")
 
@@ -288,7 +288,7 @@ def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry |
         place = content.confusables.index(content.target)
         problems.add(f"{pointer}/confusables/{place}", "the target is listed among its own confusables.")
         return None
-    return RuleEntry(content, item.get("code", "").strip(), item.get("domain", "").strip(), pointer)
+    return RuleEntry(content, kept(item.get("code", "")), kept(item.get("domain", "")), pointer)
 
 
 def _read_csv(text: str, shown: str, most: int) -> RulesFile:

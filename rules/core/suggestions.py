@@ -14,12 +14,15 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Any, Literal
 
+import regex
+
 from catalog.core.near_duplicates import SetIndex
 from catalog.core.tokens import split_name
 from catalog.core.twins import newest_first, twin_key
 from catalog.core.words import name_words
 from rules.core.redirects import Described, Redirect, Redirects, Span, concepts
 from rules.core.wording import ALTERNATIVES, SMALL, concept
+from trace_site.lib.letters import PIECE, folded
 
 METHOD = "words-1"  # changes when other suggestions would be made of the same texts
 Kind = Literal["deprecated", "twin", "line", "condition", "failures"]
@@ -192,7 +195,7 @@ _PLAIN = """single all list specific given array detail id identifier token uniq
     endpoint api page pages paginated return result"""
 PLAIN = SMALL | frozenset(map(concept, _PLAIN.split()))
 CONTRAST = {concept(word): line for line in ALTERNATIVES for word in line.split()}
-WORD = re.compile(r"[^\W_]+(?:['’]\w+)?")
+WORD = regex.compile(rf"(?V1){PIECE}(?:['’]\w+)?")
 ALIKE = 0.55  # of the words of two sentences
 COMMON = 40  # tools of one API from which on a word joins nothing
 WORDED = 0.6  # of the words of two opening sentences (Jaccard)
@@ -683,7 +686,7 @@ def _difference(one_tool: Described, one: Span, other: Described, two: Span) -> 
     ]
     if min(len(ours), len(theirs)) < 4:
         return None
-    a, b = ([concept(word.casefold()) for _, _, word in side] for side in (ours, theirs))
+    a, b = ([concept(folded(word)) for _, _, word in side] for side in (ours, theirs))
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     if matcher.quick_ratio() < ALIKE or (ratio := matcher.ratio()) < ALIKE:
         return None

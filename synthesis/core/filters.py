@@ -14,6 +14,7 @@ from ahocorasick_rs import AhoCorasick
 
 from catalog.core.mentions import Mention, NameFinder
 from catalog.core.tokens import FORMATS, list_json, tool_units
+from catalog.core.words import told
 from synthesis.core.names import (
     ODD,
     SENTENCE_END,
@@ -31,6 +32,7 @@ from synthesis.core.queries import RuleText, ToolText
 from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates, words
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import count_words
 
 LONGEST_EVIDENCE = 400  # characters, as many as the longest tool name
 
@@ -203,7 +205,9 @@ def query_failures(candidate: Candidate, context: FilterContext) -> list[Failure
     found = [*grounding_of_answer(candidate, context), *well_formed(candidate), *target(candidate, context)]
     if candidate.branch != "imported":
         found += [
-            *_length("query", candidate.query, len(words(candidate.query)), context.query_words),
+            *_length(
+                "query", candidate.query, count_words(told(words(candidate.query))), context.query_words
+            ),
             *leakage(candidate, context),
             *near_duplicate(candidate, context),
         ]
@@ -215,7 +219,7 @@ def trace_failures(candidate: Candidate, context: FilterContext) -> list[Failure
     mentions = context.names.mentions(candidate.trace)
     strangers = unknown_names(candidate.trace, context, mentions)
     return [
-        *_length("trace", candidate.trace, len(candidate.trace.split()), context.trace_words),
+        *_length("trace", candidate.trace, count_words(candidate.trace), context.trace_words),
         *grounding_of_trace(candidate, context, mentions, strangers),
         *consistency(candidate, sorted([*mentions, *strangers]) if strangers else mentions),
         *attribution(candidate, context, mentions),

@@ -4,14 +4,15 @@ In: any text. Out: case-folded words (camelCase, underscores and punctuation spl
 near-duplicates by Jaccard similarity (prefix filtering: only texts that share early words are compared).
 """
 
-import re
 from functools import lru_cache
+
+import regex
 
 from catalog.core.near_duplicates import SetIndex
 from catalog.core.words import stem
+from trace_site.lib.letters import entered, folded, split_words
 
-CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
+CAMEL = regex.compile(r"(?<=[\p{Ll}\p{Nd}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})")
 _SMALL_WORDS = """a about all also am an and any are as at be because been being but by can could d did
     do does for from get give got had has have he her here hi hello him his how i if in into is it its
     just let like ll m may me
@@ -26,8 +27,8 @@ STOP = frozenset(_SMALL_WORDS.split())
 @lru_cache(maxsize=200_000)
 def words(text: str) -> tuple[str, ...]:
     """The normalised words of a text, in order: `GetPay_slip v2` -> (get, pay, slip, v2)."""
-    parted = text if text[1:].islower() else CAMEL.sub(" ", text)
-    return tuple(" ".join(WORD.findall(parted)).casefold().split())
+    parted = text if text[1:].islower() else CAMEL.sub(" ", entered(text))
+    return tuple(map(folded, split_words(parted, short_forms=True)))
 
 
 @lru_cache(maxsize=20_000)

@@ -1,17 +1,20 @@
 """Labelled queries of a team's own (production logs) as samples of the branch `imported`.
 
 In: JSON lines {"query", "tools", "split"?}. Each query is registered in the catalog's registry of labelled queries,
-so benchmarks and few-shot seeds stay disjoint from it; what repeats a benchmark query is not imported.
+so benchmarks and few-shot seeds stay disjoint from it; what repeats a benchmark query is not imported. Personal data
+are replaced in the queries before they are stored, as in every text of people; the tools stay.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import tee
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
+from catalog.core.scrubbing.child import scrub_many
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
 from catalog.queries.registry import benchmark_firewall
@@ -23,6 +26,7 @@ from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
+from trace_site.lib.letters import entered_all
 
 MAX_QUERY = 2000
 LISTED = 50
@@ -31,7 +35,8 @@ BATCH = 2000
 
 @dataclass(slots=True)
 class ImportCounts:
-    """`rows` of the file = all other numbers together; `repeated` say what an earlier row of the file says."""
+    """`rows` of the file = all other numbers together but `scrubbed`, the queries in which something personal was
+    replaced; `repeated` say what an earlier row of the file says."""
 
     rows: int = 0
     imported: int = 0
@@ -40,6 +45,7 @@ class ImportCounts:
     repeated: int = 0
     contaminated: int = 0
     skipped: int = 0
+    scrubbed: int = 0
     errors: list[str] = field(default_factory=list)
 
     def refuse(self, where: str, why: str) -> None:
@@ -51,6 +57,8 @@ class ImportCounts:
 class QueryRow(NamedTuple):
     query: str
     tools: tuple[str, ...]
+    typed: str = ""
+    replaced: tuple[str, ...] = ()
 
 
 def samples_import(
@@ -60,10 +68,15 @@ def samples_import(
     catalog = load_catalog(neighbours=False)
     counts = ImportCounts()
     different: dict[str, QueryRow] = {}  # by their keys, the first of equal rows
-    for row in _rows(path, split, catalog, counts):
+    for row in _scrubbed(_rows(path, split, catalog, counts)):
         counts.repeated += different.setdefault(content_hash(_inputs(row)), row) is not row
     firewall = benchmark_firewall()
-    rows = {key: row for key, row in different.items() if firewall.check(row.query) is None}
+    rows = {
+        key: row
+        for key, row in different.items()
+        if firewall.check(row.query) is None and firewall.check(row.typed) is None
+    }
+    counts.scrubbed = sum(bool(row.replaced) for row in rows.values())
     counts.contaminated = len(different) - len(rows)
     if not rows:
         reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
@@ -94,14 +107,14 @@ def spoken_for(run: SynthesisRun) -> list[int]:
     return list(planned.exclude(pk__in=untraced().values("pk")).values_list("pk", flat=True))
 
 
-def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) -> Iterable[QueryRow]:
+def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) -> Iterator[QueryRow]:
     for number, data in read_jsonl(path):
         counts.rows += 1
         if split != "all" and data.get("split", split) != split:
             counts.other_split += 1
             continue
         where = f"{path.name}:{number}"
-        query, tools = data.get("query"), data.get("tools")
+        query, tools = entered_all(data.get("query")), entered_all(data.get("tools"))
         if not isinstance(query, str) or not query.strip() or len(query) > MAX_QUERY:
             counts.refuse(where, f'"query" must be a text of 1 to {MAX_QUERY:,} characters')
         elif not isinstance(tools, list) or not tools or not all(isinstance(name, str) for name in tools):
@@ -110,6 +123,12 @@ def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) ->
             counts.refuse(where, f"'{unknown[0]}' is not in the catalog")
         else:
             yield QueryRow(" ".join(query.split()), tuple(dict.fromkeys(tools)))
+
+
+def _scrubbed(rows: Iterator[QueryRow]) -> Iterator[QueryRow]:
+    ours, theirs = tee(rows)
+    for row, done in zip(ours, scrub_many(row.query for row in theirs), strict=True):
+        yield QueryRow(done.text, row.tools, row.query, tuple(done.kinds))
 
 
 def _inputs(row: QueryRow) -> dict[str, Any]:
@@ -125,7 +144,12 @@ def _write(
     actor: Any,
 ) -> None:
     known = set(Sample.objects.filter(branch="imported").values_list("key", flat=True))
-    fresh = {key: row for key, row in rows.items() if key not in known}
+    # a row that came in before queries were scrubbed here does not come a second time
+    fresh = {
+        key: row
+        for key, row in rows.items()
+        if known.isdisjoint((key, content_hash(_inputs(row._replace(query=row.typed)))))
+    }
     counts.imported, counts.unchanged = len(fresh), len(rows) - len(fresh)
     if not fresh:
         return
@@ -174,6 +198,7 @@ def _registered(rows: Iterable[QueryRow], collection: str) -> dict[tuple[str, tu
             text_key=text_key(row.query),
             tools=list(row.tools),
             source=collection,
+            extra={"replaced": list(row.replaced)} if row.replaced else {},
         )
         for row in rows
     )

@@ -42,6 +42,7 @@ from synthesis.samples.sources import catalog_around, rule_texts
 from synthesis.samples.staleness import GONE
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
+from trace_site.lib.letters import count_words
 
 PURPOSE = {
     "query_rule": "Writes the queries of a rule, one batch per call.",
@@ -150,7 +151,7 @@ class PromptPreview:
 
     @property
     def words(self) -> int:
-        return len(self.call.text.split())
+        return count_words(self.call.text)
 
 
 def prompt_preview(chosen: Chosen) -> PromptPreview:

@@ -17,6 +17,7 @@ from synthesis.core.recipe import read_recipe
 from synthesis.models import Sample
 from synthesis.samples.sources import CatalogView, load_catalog, published_codes, rule_texts
 from trace_site.lib.files import content_hash
+from trace_site.lib.letters import WORD, folded, split_words
 
 
 class Checker:
@@ -81,7 +82,6 @@ def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = 
 # Texts cut into pieces a page can colour, in reading order: mentions, rule codes, the commitment of a trace; failures.
 
 QUOTE = 5  # words in a row that are no coincidence
-WORD = re.compile(r"\w+")
 Mark = tuple[int, int, str]  # start, end, kind
 
 
@@ -131,10 +131,10 @@ def tools_near(names: Iterable[str], traces: Iterable[str]) -> list[str]:
 
 def quote_places(text: str, rule: str) -> list[tuple[int, int]]:
     """Where at least QUOTE words stand as they stand in the rule."""
-    told = WORD.findall(rule.casefold())
+    told = [folded(word) for word in split_words(rule)]
     known = {tuple(told[at : at + QUOTE]) for at in range(len(told) - QUOTE + 1)}
     words = list(WORD.finditer(text))
-    said = [match[0].casefold() for match in words]
+    said = [folded(match[0]) for match in words]
     places: list[tuple[int, int]] = []
     for at in range(len(said) - QUOTE + 1):
         if tuple(said[at : at + QUOTE]) not in known:

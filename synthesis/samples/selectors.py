@@ -5,7 +5,6 @@ Ids are looked for among the newest few thousand first, where most filters find 
 an index over what is filtered on. Each step is bounded: no combination of filters reads the whole table.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from synthesis.samples.counts import SAMPLE_FACETS, Tally, covers, sample_counts
 from synthesis.samples.rejections import rejected_for
 from synthesis.samples.staleness import LEVELS, stale_filter
 from synthesis.samples.units import of_run
+from trace_site.lib.letters import BARE, split_words
 from trace_site.paging import SIZE, Page
 
 LAST = "last"  # the key of the last page
@@ -301,10 +301,13 @@ def _among(rows: QuerySet[Sample], ids: Iterable[int]) -> QuerySet[Sample]:
 
 
 def _with_words(rows: QuerySet[Sample], text: str) -> QuerySet[Sample]:
-    """Queries with these words, the last of which may go on; a text without letters and digits as it stands."""
-    words = re.findall(r"\w+", text)
-    if not words:
-        return rows.filter(query__icontains=text)
+    """Queries with these words, the last of which may go on; a text without letters, or of a script without spaces,
+    as it stands."""
+    words = split_words(text)
+    if not words or BARE.search(text):
+        for part in text.split() if words else [text]:
+            rows = rows.filter(query__icontains=part)
+        return rows
     asked = SearchQuery(f"{' & '.join(words)}:*", config="simple", search_type="raw")
     return rows.alias(words=WORDS).filter(words=asked)
 

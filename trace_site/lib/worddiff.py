@@ -3,14 +3,14 @@
 In: two texts. Out: each as parts (words and spaces kept), those that the other lacks marked.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from trace_site.lib.letters import WITH_BLANKS, folded
+
 MOST_PAIRS = 200_000  # equal words of two texts beyond which comparing them would take seconds
-WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+$")  # a word with the blanks before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Part:
 
 def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
     """Both texts as parts; joined, the parts give the text back exactly."""
-    ours, theirs = WORD.findall(left), WORD.findall(right)
-    keys = [word.strip().casefold() for word in ours], [word.strip().casefold() for word in theirs]
+    ours, theirs = WITH_BLANKS.findall(left), WITH_BLANKS.findall(right)
+    keys = [folded(word.strip()) for word in ours], [folded(word.strip()) for word in theirs]
     left_parts: list[Part] = []
     right_parts: list[Part] = []
     for kind, a0, a1, b0, b1 in opcodes(*keys):

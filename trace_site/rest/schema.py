@@ -15,6 +15,7 @@ from rest_framework.parsers import JSONParser
 
 from trace_site.access import SAFE
 from trace_site.lib.files import deeper_than, storable_json, strict_json
+from trace_site.lib.letters import entered_all
 
 PAGE_PARAMETERS = [
     OpenApiParameter("after", str, description="the `next` of the page before"),
@@ -50,7 +51,9 @@ LONGEST_VALUE = 2_000  # characters of a text in one
 
 
 class StrictJSONParser(JSONParser):
-    """JSON in UTF-8. Refuses NaN, a key given twice, text no database stores, and nesting that has no end."""
+    """JSON in UTF-8. Refuses NaN, a key given twice, text no database stores, and nesting that has no end.
+
+    Texts come in one spelling."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -72,7 +75,7 @@ class StrictJSONParser(JSONParser):
             raise ParseError(f"The JSON is nested deeper than {DEEPEST} levels.")
         if not storable_json(data, text):
             raise ParseError("A text holds a NUL or half of a surrogate pair, which no database stores.")
-        return data
+        return entered_all(data)
 
 
 def finite(value: float) -> None:

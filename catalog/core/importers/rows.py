@@ -12,8 +12,9 @@ from pathlib import PurePath
 from typing import Any
 
 from catalog.core.tool import MAX_DESCRIPTION, RowError, ToolRecord, parse_tool
-from catalog.core.words import camel_case, name_words
+from catalog.core.words import camel_case, name_words, told
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import invisible
 
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
@@ -92,6 +93,9 @@ def collect(
             if row.problem:
                 raise TraceError(row.problem, code="bad_tool")
             file.records.append(parse_tool(row.fields, where))
+            if hidden := sum(invisible(value) for value in row.fields.values() if isinstance(value, str)):
+                what = f"{hidden} character{'s' * (hidden != 1)} that nobody sees"
+                file.notes.append(RowError(where, f"{what} taken out of '{file.records[-1].name}'."))
             text += len(file.records[-1].description)
         except TraceError as error:
             name = row.name or row.fields.get("name")
@@ -177,7 +181,7 @@ def says_deprecated(*texts: Any) -> bool:
 
 def sentence(name: str) -> str:
     """`createInvoice_v2` -> `Create invoice v2`."""
-    return " ".join(name_words(name)).capitalize()
+    return told(name_words(name)).capitalize()
 
 
 def file_api_name(shown: str) -> str:

@@ -1,4 +1,4 @@
-"""Import labelled queries {"query", "tools"} as samples of the branch `imported`."""
+"""Import labelled queries {"query", "tools"} as samples of the branch `imported`; personal data are replaced first."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -29,5 +29,6 @@ class Command(TraceCommand):
         return asdict(counts), (
             f"imported {counts.imported:,} labelled queries ({counts.unchanged:,} known, {counts.repeated:,} repeated, "
             f"{counts.skipped:,} skipped, {counts.other_split:,} of another split, "
-            f"{counts.contaminated:,} too close to a benchmark)."
+            f"{counts.contaminated:,} too close to a benchmark); "
+            f"personal data were replaced in {counts.scrubbed:,}."
         )
