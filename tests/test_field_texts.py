@@ -5,7 +5,10 @@ import unicodedata
 
 import pytest
 from django.core.management import call_command
+from hypothesis import given
+from hypothesis import strategies as st
 
+from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import DuplicateIndex
 from catalog.core.words import name_words, plain_words, text_key, told
 from catalog.imports.services import catalog_import
@@ -18,7 +21,7 @@ from synthesis.generate.imports import samples_import
 from synthesis.models import Sample
 from tests.tokens import token_of
 from trace_site.lib.files import write_jsonl
-from trace_site.lib.letters import count_words, entered, split_words
+from trace_site.lib.letters import count_words, entered, folded, invisible, split_words
 from trace_site.lib.worddiff import word_diff
 
 READ, CHECK, OLD = "Löhne/Abrechnung lesen", "Löhne/Abrechnung prüfen", "LöhneAlt/Abrechnung lesen"
@@ -108,6 +111,18 @@ def test_keys_of_ascii_texts_are_what_they_were():
     assert entered("a\tb  c") == "a\tb  c" and split_words("don't a_b v2") == ["don", "t", "a", "b", "v2"]
 
 
+@given(
+    st.text(
+        st.one_of(st.sampled_from("ae\u0301\u200b\u200d\u200c\ufe0f\u00admكक\u094d👨❤1"), st.characters()),
+        max_size=9,
+    )
+)
+def test_what_is_entered_stays(text):
+    assert entered(entered(text)) == entered(text) and not invisible(entered(text))
+    assert folded(entered(text)) == folded(text)
+    assert "".join(part.text for part in word_diff(text, "")[0]) == text
+
+
 def test_what_a_script_needs_is_not_taken_for_invisible():
     for text in ("می\u200cخواهم", "क\u094d\u200dष", "👨\u200d👩\u200d👧 ❤\ufe0f"):
         assert entered(text) == text
@@ -131,6 +146,28 @@ def test_a_rule_in_the_other_spelling_finds_its_tools(wages, tmp_path):
 
 
 @pytest.mark.django_db
+def test_the_preview_of_rules_counts_those_with_invisible_characters(wages, tmp_path):
+    rule = {"tool_name": READ, "confusables": [OLD + "\u200b"], "rule_text": f"Ab 2024 {READ}, früher {OLD}."}
+    (tmp_path / "rules.json").write_text(json.dumps([rule]))
+    found, *_ = rules_import(path=tmp_path / "rules.json", dry_run=True)
+    assert found.entries[0].content.confusables == (OLD,)
+    assert found.ignored == {"characters that nobody sees": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("給与/GetSlip", "三月は給与/GetSlipを使う"),
+        ("薪资/查询", "请用薪资/查询来查三月份"),
+        ("เงินเดือน/อ่าน", "ใช้เงินเดือน/อ่านสำหรับเดือนนี้"),
+    ],
+)
+def test_a_name_is_found_where_the_script_goes_on_without_a_space(name, text):
+    assert [found[2] for found in NameFinder([name]).find(text)] == [name]
+    assert not NameFinder(["Pay/get"]).find("Pay/getÜbersicht")
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("spelt", [nfd, lambda value: value])
 def test_requests_of_a_benchmark_stay_out_in_either_spelling(wages, tmp_path, spelt):
     write_jsonl(tmp_path / "benchmark.jsonl", ASKED)
@@ -146,7 +183,7 @@ def test_requests_of_a_benchmark_stay_out_in_either_spelling(wages, tmp_path, sp
 def test_invisible_characters_are_taken_out_and_the_preview_says_so(load):
     found = load({"name": "Pay\u200b/get\ufeff", "description": "Reads\u00ad it."}, dry_run=True)
     assert [record.name for record in found.diff.added] == ["Pay/get"]
-    assert "3 characters that nobody sees" in str(found.notes[0])
+    assert "3 characters that nobody sees, in 'Pay/get'" in str(found.notes[0])
 
 
 @pytest.mark.django_db

@@ -13,6 +13,7 @@ from trace_site.audit_context import acting
 from trace_site.database import frozen_error
 from trace_site.jobs import WAITS_FOR, Job, reap, run
 from trace_site.lib.errors import TraceError, declared
+from trace_site.lib.letters import entered_all
 
 PRINT_SECONDS = 4.0
 
@@ -37,7 +38,7 @@ class TraceCommand(BaseCommand):
         source = f"command {type(self).__module__.rpartition('.')[2]}"
         try:
             with acting(None, source):
-                result, sentence = self.run(options)
+                result, sentence = self.run(entered_all(options))
         except TraceError as error:
             raise CommandError(str(error)) from error
         except IntegrityError as error:

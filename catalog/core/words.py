@@ -7,7 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 from heapq import nsmallest
 
-from trace_site.lib.letters import BETWEEN_BARE, entered, folded, split_humps, split_words
+from trace_site.lib.letters import BETWEEN_BARE, RUN, entered, folded, split_humps, split_words
 
 BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
 ENDINGS = (
@@ -41,8 +41,8 @@ def camel_case(text: str) -> str:
 
 
 def text_key(text: str) -> str:
-    """One key for texts that differ only in case, spacing and punctuation."""
-    return sha256(" ".join(plain_words(text)).encode()).hexdigest()
+    """One key for texts that differ only in case, spacing and punctuation; what stands together stays whole."""
+    return sha256(" ".join(RUN.findall(folded(text))).encode()).hexdigest()
 
 
 @lru_cache(maxsize=100_000)

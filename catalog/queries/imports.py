@@ -25,7 +25,7 @@ from catalog.models import LabelledQuery, Tool
 from catalog.queries.registry import benchmark_firewall, registry_lock
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
-from trace_site.lib.letters import count_words, entered
+from trace_site.lib.letters import BARE, count_words, entered
 
 MOST_ROWS = 2000
 MOST_BYTES = 1_000_000
@@ -174,7 +174,7 @@ def _tool_finder() -> NameFinder:
     names = set()
     for name, endpoint in Tool.objects.values_list("name", "endpoint"):
         names.add(name.casefold())
-        if " " not in endpoint and len(name_words(endpoint)) > 1:
+        if " " not in endpoint and not BARE.search(endpoint) and len(name_words(endpoint)) > 1:
             names.add(endpoint.casefold())
     return NameFinder(names)
 

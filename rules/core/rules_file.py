@@ -20,10 +20,11 @@ from jsonschema.validators import extend
 
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
-from rules.core.rule import RuleContent, kept, make_content, pointed_row
+from rules.core.rule import RuleContent, make_content, pointed_row
 from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than, storable
+from trace_site.lib.letters import entered_all, invisible
 
 # characters, and things in a list
 LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
@@ -119,7 +120,7 @@ def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[V
 
 def _unique(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """Names are compared as they are stored, trimmed; other values are somebody else's mistake."""
-    names = [kept(item) for item in instance if isinstance(item, str)] if isinstance(instance, list) else []
+    names = [item.strip() for item in instance if isinstance(item, str)] if isinstance(instance, list) else []
     if len(set(names)) < len(names):
         yield ValidationError("names the same tool twice")
 
@@ -273,10 +274,11 @@ def parse_document(document: Any) -> tuple[list[RuleEntry], EntryProblems]:
 
 
 def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry | None:
-    if found := list(schema_problems(item)):
+    unseen = invisible(item)
+    if found := list(schema_problems(entered_all(item))):
         problems.items += [(pointer + inner, sentence) for inner, sentence in found]
         return None
-    problems.ignored.update(unknown_fields(item))
+    problems.ignored.update([*unknown_fields(item), *["characters that nobody sees"] * (unseen > 0)])
     content = make_content(
         target=item["tool_name"],
         confusables=item["confusables"],
@@ -288,7 +290,7 @@ def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry |
         place = content.confusables.index(content.target)
         problems.add(f"{pointer}/confusables/{place}", "the target is listed among its own confusables.")
         return None
-    return RuleEntry(content, kept(item.get("code", "")), kept(item.get("domain", "")), pointer)
+    return RuleEntry(content, item.get("code", "").strip(), item.get("domain", "").strip(), pointer)
 
 
 def _read_csv(text: str, shown: str, most: int) -> RulesFile:

@@ -13,6 +13,7 @@ from ahocorasick_rs import AhoCorasick
 
 from catalog.core.mentions import Mention, NameFinder, stands_alone
 from synthesis.core.words import words
+from trace_site.lib.letters import BARE
 
 # A text as it reads when case, separators, invisible and look-alike characters do not count.
 #
@@ -81,6 +82,8 @@ def _parts(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at]
     if not (before.isalnum() and after.isalnum()):
         return True
+    if BARE.match(before) or BARE.match(after):
+        return True
     if not after.isupper():
         return False
     return not before.isupper() or text[at + 1 : at + 2].islower()
@@ -122,8 +125,9 @@ def letters_of(name: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def is_title(name: str) -> bool:
-    """Whether it has two or more words; one common word gives nothing away."""
-    return len(words(name)) >= 2
+    """Whether it has two or more words; one common word gives nothing away, and scripts without spaces
+    write names as people talk."""
+    return len([word for word in words(name) if not BARE.match(word)]) >= 2
 
 
 NO_JOINERS: frozenset[str] = frozenset()

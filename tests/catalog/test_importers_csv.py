@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from catalog.core.importers.read import COLUMNS, read_catalog, read_csv, unguard
 from catalog.core.importers.rows import CatalogFile, collect
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import entered
 
 
 def load(folder: Path, text: str | bytes) -> CatalogFile:
@@ -105,7 +106,7 @@ def test_apostrophe_before_a_formula_is_removed(cell: str, expected: str) -> Non
 
 TEXT = (
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
-    .map(str.strip)
+    .map(lambda text: entered(text).strip())
     .filter(bool)
 )
 PART = TEXT.filter(lambda text: "/" not in text and text.isprintable())

@@ -4,6 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from trace_site.lib.letters import entered
+
 AWKWARD = "'\"=+-@＝＋－＠−\t\r\n,;:|<>&\\{}[]/ \u200b\u202e\u2028\x1f’“a1é漢🙂🇪🇺م"
 
 
@@ -18,7 +20,7 @@ def texts(longest: int = 40) -> st.SearchStrategy[str]:
             ["=1+1", "'=1+1", "''@x", "a\n-b", "when: x", "tool: y", '"', '"a', "- a\r\n- b", "&&<b>"]
         ),
     )
-    return some.filter(lambda text: bool(text.strip()))
+    return some.filter(lambda text: bool(entered(text).strip()))
 
 
 def names() -> st.SearchStrategy[str]:

@@ -16,6 +16,7 @@ from rules.core.tables import COLUMNS, write_table
 from tests.rules.contents import AWKWARD, rules, texts
 from trace_site.lib.cells import SPLITS, guard, starts_formula, unguard
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import entered
 
 RULE: dict[str, Any] = {"tool_name": "Pay/get", "confusables": ["Pay/getOld"], "rule_text": "Use Pay/get."}
 HEAD = "tool_name,confusables,rule_text\r\n"
@@ -267,7 +268,7 @@ def test_fields_the_format_does_not_know_are_counted_and_not_kept() -> None:
 @given(texts(200))
 def test_texts_are_trimmed_at_both_ends_and_kept_inside(text: str) -> None:
     (rule,) = read(json.dumps([RULE | {"rule_text": text}]))
-    assert rule["rule_text"] == text.strip()
+    assert rule["rule_text"] == entered(text).strip()
 
 
 @given(st.one_of(st.binary(max_size=300), CELL.map(lambda text: (HEAD + text).encode("utf-8", "replace"))))

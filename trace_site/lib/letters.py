@@ -16,6 +16,7 @@ _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_BARE}]]"
 UNSPACED = rf"[{_BARE}]\p{{M}}*"
 PIECE = rf"(?:\p{{Katakana}}[\p{{Katakana}}\p{{M}}ー]*|{UNSPACED}|(?:(?!\p{{Katakana}}){_LETTER})+)"
 BARE = regex.compile(rf"(?V1)[[{_BARE}]--\p{{M}}]")
+RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 WORD = regex.compile(rf"(?V1){PIECE}")
 WITH_BLANKS = regex.compile(rf"(?V1)\s*(?:{UNSPACED}|(?:(?![{_BARE}])[\w\p{{M}}])+|[^\w\s])|\s+$")
 BETWEEN_BARE = regex.compile(rf"(?V1)(?<=[{_BARE}]\p{{M}}*) (?=[{_BARE}])")
@@ -40,21 +41,31 @@ INVISIBLE = regex.compile(
 
 def entered(text: str) -> str:
     """A text as it is kept and compared: composed (NFC), without characters that nobody sees."""
-    return text if text.isascii() else INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    if text.isascii():
+        return text
+    seen = INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    return unicodedata.normalize("NFC", seen)  # a mark may have stood apart from its letter
 
 
 def entered_all(value: Any) -> Any:
-    """The same of every text in what JSON gave; names of fields too."""
+    """The same of every text in what JSON gave; its objects stay and change."""
     if isinstance(value, str):
         return entered(value)
     if isinstance(value, dict):
-        return {entered_all(key): entered_all(item) for key, item in value.items()}
+        value.update({key: entered_all(item) for key, item in value.items()})
+        return value
     return [entered_all(item) for item in value] if isinstance(value, list) else value
 
 
-def invisible(text: str) -> int:
-    """How many characters `entered` takes out."""
-    return 0 if text.isascii() else len(INVISIBLE.findall(text))
+def invisible(value: Any) -> int:
+    """How many characters `entered_all` takes out."""
+    if isinstance(value, str):
+        return 0 if value.isascii() else len(INVISIBLE.findall(value))
+    return sum(
+        map(
+            invisible, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
+    )
 
 
 def folded(text: str) -> str:

@@ -7,8 +7,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from trace_site.lib.letters import BARE, split_words
-
 # whole words of a script from which on it can be read; English vocabularies hold single letters of most scripts, and
 # 244 Chinese characters in the default encoder's
 READABLE = 500
@@ -16,9 +14,8 @@ LETTERS = ("Lu", "Ll", "Lt", "Lo")  # not modifiers, which are in use with every
 
 
 def request_words(text: str) -> list[str]:
-    """What stands between spaces, or is a word without, and holds a letter: numbers and signs are no words."""
-    words = (word for part in text.split() for word in (split_words(part) if BARE.search(part) else [part]))
-    return [word for word in words if any(character.isalpha() for character in word)]
+    """What stands between spaces and holds a letter: numbers and signs are no words."""
+    return [word for word in text.split() if any(character.isalpha() for character in word)]
 
 
 def scripts_of(text: str) -> set[str]:

@@ -93,9 +93,9 @@ def collect(
             if row.problem:
                 raise TraceError(row.problem, code="bad_tool")
             file.records.append(parse_tool(row.fields, where))
-            if hidden := sum(invisible(value) for value in row.fields.values() if isinstance(value, str)):
+            if hidden := invisible(dict(row.fields)):
                 what = f"{hidden} character{'s' * (hidden != 1)} that nobody sees"
-                file.notes.append(RowError(where, f"{what} taken out of '{file.records[-1].name}'."))
+                file.notes.append(RowError(where, f"{what}, in '{file.records[-1].name}'."))
             text += len(file.records[-1].description)
         except TraceError as error:
             name = row.name or row.fields.get("name")
