@@ -17,6 +17,7 @@ from catalog.queries.imports import _no_request, queries_preview, read_queries
 from catalog.search import ToolFilter, find_tools
 from evaluation.benchmarks.services import benchmark_import
 from rules.exchange.services import rules_import
+from synthesis.core.names import last_sentence
 from synthesis.generate.imports import samples_import
 from synthesis.models import Sample
 from tests.tokens import token_of
@@ -165,6 +166,13 @@ def test_the_preview_of_rules_counts_those_with_invisible_characters(wages, tmp_
 def test_a_name_is_found_where_the_script_goes_on_without_a_space(name, text):
     assert [found[2] for found in NameFinder([name]).find(text)] == [name]
     assert not NameFinder(["Pay/get"]).find("Pay/getÜbersicht")
+
+
+@pytest.mark.parametrize("full_stop", ["。", "！", "。 ", "। ", ". "])
+def test_a_sentence_ends_with_the_full_stop_of_its_script(full_stop):
+    text = f"給与/GetOldではない{full_stop}だから給与/GetSlipを使う{full_stop}"
+    mentions = NameFinder(["給与/GetSlip", "給与/GetOld"]).find(text)
+    assert text[last_sentence(text, mentions) :].startswith("だから")
 
 
 @pytest.mark.django_db

@@ -52,7 +52,7 @@ SWAP = {**dict(OPPOSITES), **{right: left for left, right in OPPOSITES}}
 def statements(description: str, hidden: Iterable[str]) -> list[str]:
     """The sentences of a description that can stand alone, names replaced."""
     found: list[str] = []
-    for sentence in re.split(r"(?<=[.!?;])\s+(?=[A-Z0-9])", description.strip()):
+    for sentence in re.split(r"(?<=[.!?;])\s+(?=[A-Z0-9])|(?<=[。！？।])", description.strip()):
         text = hide_names(sentence.strip(), hidden)
         if count_words(text) >= 4 and text not in found:
             found.append(shortened(text))

@@ -314,7 +314,11 @@ def described_task(description: str) -> str:
 @lru_cache(maxsize=20_000)
 def first_sentence(description: str) -> str:
     """A description's first sentence that says something, at most 20 words."""
-    parts = [part for part in re.split(r"(?<=[.!?])\s+|\n", description.strip()) if len(words(part)) >= 2]
+    parts = [
+        part
+        for part in re.split(r"(?<=[.!?])\s+|(?<=[。！？।])|\n", description.strip())
+        if len(words(part)) >= 2
+    ]
     sentence = (parts or [description.strip()])[0].rstrip(". ")
     return " ".join(sentence.split()[:20])
 
