@@ -181,6 +181,9 @@ def test_requests_of_a_benchmark_stay_out_in_either_spelling(wages, tmp_path, sp
     write_jsonl(tmp_path / "benchmark.jsonl", ASKED)
     benchmark_import(path=tmp_path / "benchmark.jsonl", kind="prb", name="held")
     more = {"query": "Ein ganz anderer Wunsch nach einer Abrechnung", "tools": [READ]}
+    write_jsonl(tmp_path / "samples.jsonl", spelt(ASKED))
+    counts = samples_import(path=tmp_path / "samples.jsonl")
+    assert (counts.contaminated, counts.imported) == (2, 0)
     write_jsonl(tmp_path / "samples.jsonl", spelt([*ASKED, more]))
     counts = samples_import(path=tmp_path / "samples.jsonl")
     assert (counts.contaminated, counts.imported) == (2, 1)

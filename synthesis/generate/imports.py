@@ -78,7 +78,7 @@ def samples_import(
     }
     counts.scrubbed = sum(bool(row.replaced) for row in rows.values())
     counts.contaminated = len(different) - len(rows)
-    if not rows:
+    if not different:
         reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
         raise TraceError(f"nothing to import ({reason}).", code="nothing_imported", where=str(path))
     with transaction.atomic():
