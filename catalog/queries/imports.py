@@ -4,13 +4,11 @@ In: rows of a file or a paste. Out: a proposal each, with what the scrubber repl
 scrubbed texts are stored, logged or audited.
 """
 
-import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from io import StringIO
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -26,6 +24,7 @@ from catalog.queries.registry import benchmark_firewall, registry_lock
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.letters import BARE, count_words, entered
+from trace_site.lib.texts import Lines, column_name, decode, is_sheet, json_rows, sheet_rows, text_lines
 
 MOST_ROWS = 2000
 MOST_BYTES = 1_000_000
@@ -39,7 +38,7 @@ USES = {LabelledQuery.Use.FEW_SHOT: "another real query", LabelledQuery.Use.IMPO
 
 @dataclass(frozen=True, slots=True)
 class GivenQuery:
-    """`number`: the line it stands on (of a CSV: the row, the heading is 1)."""
+    """`number`: the line it begins on; of one JSON list its place."""
 
     number: int
     text: str
@@ -187,73 +186,53 @@ def _repeats(found: Duplicate, stored: list[tuple[str, str, str]], taken: list[P
     return f"{how} row {taken[found.position - len(stored)].number}"
 
 
-# Queries out of a text, a CSV or JSON lines: one a row. Errors name the row and never repeat what it says.
+# Queries out of a text, a sheet or JSON: one a row. Errors name the line and never repeat what it says.
 
 
 def read_queries(content: bytes | str, filename: str = "") -> list[GivenQuery]:
     """Rows that say something. Raises TraceError for what is no such file, or too much of one."""
     raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    shown = filename or "the text"
     if len(raw) > MOST_BYTES:
-        raise _unreadable(
-            f"has {len(raw):,} bytes; the limit is {MOST_BYTES:,}", "too_large", hint="Split it."
-        )
-    try:
-        text = content if isinstance(content, str) else content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise _unreadable("is not UTF-8 text", "bad_encoding", hint="Save it as UTF-8.") from None
-    text = entered(text)
-    if "\0" in text:
-        raise _unreadable("is not text: it holds NUL characters", "bad_text")
-    suffix = PurePath(filename).suffix.lower()
+        message = f"it has {len(raw):,} bytes; the limit is {MOST_BYTES:,}."
+        raise TraceError(message, code="too_large", where=shown, hint="Split it.")
+    text, suffix = decode(raw, shown), PurePath(filename).suffix.lower()
     if suffix in (".jsonl", ".ndjson", ".json") or (not suffix and text.lstrip()[:1] == "{"):
-        found = _json_lines(text)
-    elif suffix in (".csv", ".tsv"):
-        found = _csv_rows(text, suffix)
+        found = _json_rows(text, shown)
+    elif suffix in (".csv", ".tsv") or is_sheet(text, COLUMNS):
+        found = _sheet_queries(text, shown)
     else:
-        found = (GivenQuery(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1))
-    rows = [row for row in found if row.text.strip()]
+        lines = text_lines(Lines(text, shown))
+        found = (GivenQuery(number, line) for number, line in lines)
+    found = (replace(row, text=entered(row.text).strip()) for row in found)
+    rows = [row for row in found if row.text]
     if not rows:
-        raise _unreadable("holds no query", "empty", hint="Write one query a line.")
+        message, hint = "it holds no query.", "Write one query a line."
+        raise TraceError(message, code="empty", where=shown, hint=hint)
     if len(rows) > MOST_ROWS:
-        problem = f"holds {len(rows):,} queries; the limit is {MOST_ROWS:,}"
-        raise _unreadable(problem, "too_many", hint="Split it.")
+        message = f"it holds {len(rows):,} queries; the limit is {MOST_ROWS:,}."
+        raise TraceError(message, code="too_many", where=shown, hint="Split it.")
     return rows
 
 
-def _json_lines(text: str) -> Iterator[GivenQuery]:
+def _json_rows(text: str, shown: str) -> Iterator[GivenQuery]:
     hint = 'Each line is {"query": "..."}.'
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise _unreadable("is not valid JSON", "bad_json", number, hint) from None
+    for number, row in json_rows(text, shown, hint):
         said = next((row[name] for name in COLUMNS if name in row), None) if isinstance(row, dict) else row
         if not isinstance(said, str):
-            raise _unreadable('has no text under "query"', "bad_row", number, hint)
+            where = f"{shown}:{number}"
+            raise TraceError('has no text under "query".', code="bad_row", where=where, hint=hint)
         yield GivenQuery(number, said)
 
 
-def _csv_rows(text: str, suffix: str) -> Iterator[GivenQuery]:
-    first = text.partition("\n")[0]
-    mark = "\t" if suffix == ".tsv" else ";" if first.count(";") > first.count(",") else ","
-    try:
-        rows = list(csv.reader(StringIO(text, newline=""), delimiter=mark, strict=True))
-    except csv.Error:
-        hint = "Quote texts that hold commas."
-        raise _unreadable("is not a CSV that can be read", "bad_csv", hint=hint) from None
-    heading = [cell.strip().casefold() for cell in rows[0]] if rows else []
+def _sheet_queries(text: str, shown: str) -> Iterator[GivenQuery]:
+    lines = Lines(text, shown)
+    rows = sheet_rows(lines, COLUMNS)
+    number, cells = next(rows, (1, []))
+    heading = [column_name(cell) for cell in cells]
     column = next((heading.index(name) for name in COLUMNS if name in heading), None)
     if column is None and len(heading) > 1:
-        raise _unreadable(
-            "names no column of queries", "bad_csv", 1, f"Call it one of: {', '.join(COLUMNS)}."
-        )
-    for number, row in enumerate(rows, start=1):
-        if column is None or number > 1:
-            yield GivenQuery(number, row[column or 0] if len(row) > (column or 0) else "")
-
-
-def _unreadable(problem: str, code: str, number: int = 0, hint: str = "") -> TraceError:
-    where = f"row {number}" if number else ""
-    return TraceError(f"{'this row' if number else 'the file'} {problem}.", code=code, where=where, hint=hint)
+        hint = f"Call it one of: {', '.join(COLUMNS)}."
+        raise TraceError("names no column of queries.", code="bad_csv", where=f"{shown}:{number}", hint=hint)
+    for place, row in rows if column is not None else chain([(number, cells)], rows):
+        yield GivenQuery(place, row[column or 0] if len(row) > (column or 0) else "")

@@ -5,8 +5,6 @@ nobody can read whole (cut, wrong encoding, nested too deep) is refused with a T
 is wrong in one rule is a problem of that rule.
 """
 
-import codecs
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +23,7 @@ from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than, storable
 from trace_site.lib.letters import entered_all, invisible
+from trace_site.lib.texts import decode, parse_json
 
 # characters, and things in a list
 LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
@@ -206,8 +205,6 @@ def _escape(part: str) -> str:
 # A file of rules: checked entries and located problems out.
 
 DEEPEST = 40
-MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-WORKBOOK = b"PK\x03\x04"
 LONGEST_MADE_CODE = 75
 
 
@@ -244,7 +241,7 @@ class RulesFile:
 
 def read_rules(data: bytes, shown: str, most: int) -> RulesFile:
     """Read a file of at most `most` rules; `shown` is its name in messages. Raises TraceError."""
-    text = _decoded(data, shown)
+    text = decode(data, shown)
     if not text.strip():
         raise TraceError("the file is empty.", code="bad_rules", where=shown, hint="Choose a file of rules.")
     if text.lstrip()[0] not in "[{":
@@ -316,65 +313,12 @@ def _read_csv(text: str, shown: str, most: int) -> RulesFile:
     return RulesFile("csv", [entry for entry in entries if entry], problems, place)
 
 
-def _decoded(data: bytes, shown: str) -> str:
-    """The text of a file in UTF-8 or UTF-16; Excel's `Unicode Text` is the latter."""
-    if data.startswith(WORKBOOK):
-        hint = "Save the sheet as 'CSV UTF-8' and choose that file."
-        raise TraceError("this is a workbook, not a CSV file.", code="bad_encoding", where=shown, hint=hint)
-    head = data[:100]
-    encoding = next((name for mark, name in MARKS if data.startswith(mark)), "utf-8")
-    if (
-        encoding == "utf-8" and len(head) > 3
-    ):  # UTF-16 without its mark shows in the NULs of its first letters
-        encoding = "utf-16-le" if not any(head[1::2]) else "utf-16-be" if not any(head[::2]) else encoding
-    try:
-        text = data.decode(encoding).lstrip("\ufeff")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode(encoding, "replace")
-        raise TraceError(
-            f"not {encoding.upper()} text: the byte 0x{data[error.start]:02X} fits no character.",
-            code="bad_encoding",
-            where=f"{shown}:{_position(before)}",
-            hint="Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).",
-        ) from error
-    if "\0" in text:
-        raise TraceError(
-            "a NUL character, which no text of a rule can hold.",
-            code="bad_text",
-            where=f"{shown}:{_position(text[: text.index(chr(0))])}",
-            hint="Save the file again as UTF-8 text.",
-        )
-    return text
-
-
-def _position(before: str) -> str:
-    """line:column of what follows the text."""
-    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
-
-
 def _parsed(text: str, shown: str) -> Any:
-    too_deep = TraceError(
-        f"nested deeper than {DEEPEST} levels.",
-        code="bad_json",
-        where=shown,
-        hint="A file of rules is one list of rules.",
-    )
-    try:
-        value = json.loads(text, object_pairs_hook=keep_repeated)
-    except json.JSONDecodeError as error:
-        cut = error.pos >= len(text.rstrip())
-        raise TraceError(
-            f"not valid JSON ({'it ends in the middle' if cut else error.msg}).",
-            code="bad_json",
-            where=f"{shown}:{error.lineno}:{error.colno}",
-            hint="The file was cut; get it whole." if cut else "A file of rules is one JSON list.",
-        ) from error
-    except RecursionError as error:
-        raise too_deep from error
-    except ValueError as error:
-        raise TraceError(f"not valid JSON ({error}).", code="bad_json", where=shown) from error
+    hint = "A file of rules is one JSON list."
+    value = parse_json(text, shown, hint, object_pairs_hook=keep_repeated)
     if deeper_than(DEEPEST, value):
-        raise too_deep
+        message = f"nested deeper than {DEEPEST} levels."
+        raise TraceError(message, code="bad_json", where=shown, hint=hint)
     return value
 
 

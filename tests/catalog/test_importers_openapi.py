@@ -145,7 +145,7 @@ def test_unusable_document_is_refused_in_one_sentence(change: Any, message: str,
 def test_broken_text_is_refused_with_its_line(text: str | bytes, where: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         read_text(tmp_path, text)
-    assert caught.value.where == where and caught.value.hint
+    assert caught.value.where.startswith(where) and caught.value.hint
 
 
 def test_yaml_keeps_words_that_older_yaml_took_for_values(tmp_path: Path) -> None:

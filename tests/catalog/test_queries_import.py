@@ -191,15 +191,15 @@ def test_files_are_read_by_what_they_are(content, name, texts):
 @pytest.mark.parametrize(
     ("content", "name", "said"),
     [
-        (b"\xff\xfe\x00", "q.txt", "not UTF-8"),
+        (b"\xff\xfe\x00", "q.txt", "q.txt:1:1: not UTF-16"),
         ("a\0b", "q.txt", "NUL"),
         (" \n ", "q.txt", "holds no query"),
         ("x y z\n" * 2001, "q.txt", "2,001 queries"),
         ("x" * 1_000_001, "q.txt", "the limit is 1,000,000"),
-        ('{"query": "secret"}\n{"query": ', "q.jsonl", "row 2: this row is not valid JSON"),
-        ('{"question_id": 7}', "q.jsonl", 'row 1: this row has no text under "query"'),
+        ('{"query": "secret"}\n{"query": ', "q.jsonl", "q.jsonl:2: not valid JSON"),
+        ('{"question_id": 7}', "q.jsonl", 'q.jsonl:1: has no text under "query"'),
         ("a,b\n1,2", "q.csv", "names no column"),
-        ('query\n"open', "q.csv", "not a CSV"),
+        ('query\n"open', "q.csv", "q.csv:2: not valid CSV: a quotation mark is opened here"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_by_row_without_its_text(content, name, said):

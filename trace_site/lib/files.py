@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.errors import TraceError, quoted
+from trace_site.lib.texts import Lines, decode, parse_json, text_lines, undecoded
 
-MAX_LINE_BYTES = 5_000_000
+MAX_LINE = 5_000_000  # characters
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # NUL and halves of surrogate pairs
 ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a surrogate pair: worth a closer look
 
@@ -128,17 +129,7 @@ def read_json(path: Path) -> Any:
 
 def _parsed(text: str, where: str, hint: str, *, lines: bool = False) -> Any:
     """What a JSON text holds. lines: a mistake is told with its line."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        # a number of thousands of digits is a plain ValueError
-        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
-        raise TraceError(
-            f"not valid JSON ({getattr(error, 'msg', reason)}).",
-            code="bad_json",
-            where=f"{where}:{getattr(error, 'lineno', 1)}" if lines else where,
-            hint=hint,
-        ) from error
+    value = parse_json(text, where, hint, lines=lines)
     if not storable_json(value, text):
         raise TraceError(
             "a text holds a character that cannot be stored (NUL or half of a surrogate pair).",
@@ -149,40 +140,27 @@ def _parsed(text: str, where: str, hint: str, *, lines: bool = False) -> Any:
     return value
 
 
-def _decoded(raw: bytes, where: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        hint = "Save the file as UTF-8."
-        raise TraceError("not UTF-8 text.", code="bad_encoding", where=where, hint=hint) from error
-
-
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) for every non-empty line; raises TraceError at the first bad line."""
-    for number, raw in jsonl_lines(path):
-        yield number, parse_jsonl_line(path, number, raw)
+    for number, text in jsonl_lines(path):
+        yield number, parse_jsonl_line(f"{path}:{number}", text)
 
 
-def jsonl_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number, bytes) for every non-empty line, never holding more than one."""
+def jsonl_lines(
+    path: Path, shown: str = "", longest: int = MAX_LINE, most: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) for every non-empty line, never holding more than one."""
     if not path.is_file():
         raise _missing(path)
     with path.open("rb") as handle:
-        for number, raw in enumerate(iter(lambda: handle.readline(MAX_LINE_BYTES + 1), b""), start=1):
-            if len(raw) > MAX_LINE_BYTES:
-                raise TraceError(
-                    f"line longer than {MAX_LINE_BYTES:,} bytes.",
-                    code="line_too_long",
-                    where=f"{path}:{number}",
-                    hint="JSON lines hold one object a line; is this a .jsonl file?",
-                )
-            if raw.strip():
-                yield number, raw
+        yield from text_lines(Lines(handle, shown or str(path), longest, most))
 
 
-def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    where, hint = f"{path}:{number}", "Each line must be one JSON object."
-    row = _parsed(_decoded(raw, where), where, hint)
+def parse_jsonl_line(where: str, text: str) -> dict[str, Any]:
+    hint = "Each line must be one JSON object."
+    if undecoded(text):
+        raise TraceError("not UTF-8 text.", code="bad_encoding", where=where, hint="Save the file as UTF-8.")
+    row = _parsed(text, where, hint)
     if not isinstance(row, dict):
         wrong = f"expected a JSON object, found {type(row).__name__}."
         raise TraceError(wrong, code="bad_row", where=where, hint=hint)
@@ -191,7 +169,7 @@ def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
 
 def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
     """Read a UTF-8 text file with a size cap (bytes); raises TraceError for a missing, huge or binary file."""
-    return _decoded(read_bytes(path, max_bytes), str(path))
+    return decode(read_bytes(path, max_bytes), str(path))
 
 
 def read_bytes(path: Path, max_bytes: int = 100_000_000) -> bytes:

@@ -1,16 +1,16 @@
 """What a file is, judged by its first bytes and, for a document, by its keys; and what to say about other files."""
 
-import csv
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from catalog.core.importers.documents import encoding_of
 from trace_site.lib.errors import TraceError
+from trace_site.lib.texts import encoding_of, is_sheet
 
 FORMATS = ("jsonl", "csv", "openapi", "swagger", "odata", "mcp")
 HEAD_BYTES = 1_000_000
+LINES = 20  # that tell what a file is
 HINT = (
     "Catalogs are JSON lines, CSV, OpenAPI or Swagger documents (JSON or YAML), OData $metadata, "
     "or the tool list of an MCP server."
@@ -62,7 +62,6 @@ def detect(path: Path, shown: str) -> str:
     """`jsonl`, `csv`, `document` (JSON or YAML) or `odata`; raises TraceError for anything else."""
     head, cut = check_head(path, shown)
     text = head.lstrip("\ufeff \t\r\n")
-    first, _, rest = text.partition("\n")
     suffix = Path(shown).suffix.lower()
     if re.match(r"<!doctype html|<html", text, re.IGNORECASE):
         hint = "Download the raw file instead of the page that shows it."
@@ -72,12 +71,10 @@ def detect(path: Path, shown: str) -> str:
     if text.startswith("<"):
         return "odata"
     if text.startswith("{"):
-        return _json_kind(first, rest, cut)
+        return _json_kind(text, cut)
     if text.startswith("[") or suffix in {".yaml", ".yml"}:
         return "document"
-    headers = [next(csv.reader([first[:10_000]], delimiter=mark), []) for mark in ",;\t"]
-    named = any({"name", "description"} <= {cell.strip().casefold() for cell in cells} for cells in headers)
-    if suffix in {".csv", ".tsv"} or named:
+    if suffix in {".csv", ".tsv"} or is_sheet(text, ("name", "description"), 2):
         return "csv"
     if re.search(r"^['\"]?(openapi|swagger|paths|info|asyncapi)['\"]?\s*:", text, re.MULTILINE):
         return "document"
@@ -107,20 +104,31 @@ def check_head(path: Path, shown: str) -> tuple[str, bool]:
     return text, len(head) == HEAD_BYTES
 
 
-def _json_kind(first: str, rest: str, cut: bool) -> str:
-    """One JSON document or one object a line? The first line tells, or how the second begins."""
+def _json_kind(text: str, cut: bool) -> str:
+    """One JSON document or one object a line? Where the first value ends tells; else what most of the lines are."""
     try:
-        row = json.loads(first, parse_int=str, parse_float=str)
+        row, end = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text)
     except (ValueError, RecursionError):
-        if rest.lstrip().startswith("{"):
-            return "jsonl"
-        one_line = not rest and not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', first)
-        return "jsonl" if one_line else "document"
+        lines = [line for line in text.splitlines() if line.strip()][: LINES + 1]
+        lines = lines[:-1] if cut or len(lines) > LINES else lines
+        if len(lines) > 1:
+            return "jsonl" if 2 * sum(map(_is_object, lines)) >= len(lines) else "document"
+        is_line = not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', text)
+        return "jsonl" if is_line else "document"
+    if text[end:].strip():
+        return "jsonl" if text[end:].lstrip().startswith("{") else "document"
     listed = row.get("tools")
     of_tools = isinstance(listed, list) and bool(listed) and isinstance(listed[0], dict)
     if of_tools or row.keys() & {"openapi", "swagger", "paths", "jsonrpc"}:
         return "document"
-    return "jsonl" if rest.strip() or row.keys() & {"name", "query", "rule_text"} else "document"
+    return "jsonl" if row.keys() & {"name", "query", "rule_text"} and not cut else "document"
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line, parse_int=str), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def document_kind(document: Any, shown: str) -> str:

@@ -4,7 +4,6 @@ Numbers stay texts as written, so that a version 1.10 does not become 1.1. Nothi
 A key written twice in one object is kept aside (`Twice`), so that no operation is lost in silence.
 """
 
-import codecs
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,15 +14,9 @@ from typing import Any
 import yaml
 
 from trace_site.lib.errors import TraceError
+from trace_site.lib.texts import decode, parse_json
 
 MAX_BYTES = 64_000_000
-BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 BAD_JSON = "Check that the file is complete, without comments and without commas before a closing bracket."
 
 
@@ -50,33 +43,6 @@ def check_size(path: Path, shown: str, limit: int = MAX_BYTES) -> int:
     return size
 
 
-def encoding_of(data: bytes) -> str:
-    """The encoding that the first bytes tell: by byte order mark, by the NUL beside each letter, else UTF-8."""
-    for mark, encoding in BOMS:
-        if data.startswith(mark):
-            return encoding
-    odd, even = data[1:40:2], data[0:40:2]
-    if odd and not odd.strip(b"\0") and b"\0" not in even:
-        return "utf-16-le"
-    if odd and not even.strip(b"\0") and b"\0" not in odd:
-        return "utf-16-be"
-    return "utf-8"
-
-
-def decode(data: bytes, shown: str) -> str:
-    """Bytes as text; raises TraceError naming the line of the first byte that is none."""
-    encoding = encoding_of(data)
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        message = f"not {encoding.upper().removesuffix('-SIG')} text (byte 0x{data[error.start]:02X})."
-        where = f"{shown}:{data.count(10, 0, error.start) + 1}"
-        raise TraceError(message, code="bad_encoding", where=where, hint="Save the file as UTF-8.") from error
-    if "\0" in text:
-        raise TraceError("a binary file.", code="bad_encoding", where=shown, hint="Save it as UTF-8 text.")
-    return text
-
-
 class Twice(dict[str, Any]):
     """An object in which a key was written more than once: the last value counts, the earlier ones are here."""
 
@@ -99,12 +65,8 @@ def _read_json(text: str, shown: str) -> Any:
         found.earlier = [(key, value, 0) for number, (key, value) in enumerate(pairs) if last[key] != number]
         return found
 
-    try:
-        value = json.loads(text, object_pairs_hook=build, parse_int=str, parse_float=str, parse_constant=str)
-    except (json.JSONDecodeError, RecursionError) as error:
-        message = f"not valid JSON ({getattr(error, 'msg', 'nested too deeply')})."
-        where = f"{shown}:{getattr(error, 'lineno', 1)}"
-        raise TraceError(message, code="bad_json", where=where, hint=BAD_JSON) from error
+    hooks: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}
+    value = parse_json(text, shown, BAD_JSON, object_pairs_hook=build, **hooks)
     for found in doubles[:20]:  # the line of a key is known when the text holds the key exactly twice
         key, lost, _ = found.earlier[0]
         quoted = json.dumps(key, ensure_ascii=False)

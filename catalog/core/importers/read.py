@@ -5,8 +5,6 @@ order as JSON) with little memory and little time, so that a hostile file harms 
 times its size, a YAML of ten megabytes about two seconds.
 """
 
-import csv
-import io
 import json
 import math
 import os
@@ -22,12 +20,13 @@ from typing import Any
 
 from catalog.core.importers import odata, openapi
 from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
-from catalog.core.importers.documents import Twice, check_size, encoding_of, read_document
+from catalog.core.importers.documents import Twice, check_size, read_document
 from catalog.core.importers.rows import CatalogFile, FileRow, collect, describe, file_api_name, sentence
 from catalog.core.tool import MAX_PART, RowError, ToolRecord, refuse_duplicates
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import parse_jsonl_line
+from trace_site.lib.files import jsonl_lines, parse_jsonl_line
+from trace_site.lib.texts import Lines, header, sheet_rows, undecoded
 
 ROOT = Path(__file__).resolve().parents[3]
 LISTED_ERRORS = 20
@@ -43,10 +42,10 @@ PASSED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME
 # of files that are read line by line
 MAX_BYTES = 100_000_000
 MAX_ROW = 1_000_000  # characters of CSV
-MAX_LINE_BYTES = 1_000_000
+MAX_LINE = 1_000_000
 MAX_LINES = 1_000_000
 COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
-FIELDS = [json.dumps(key).encode() for key in COLUMNS[:5]]
+FIELDS = [json.dumps(key) for key in COLUMNS[:5]]
 GUARDED = re.compile(r"'+[=+\-@\t\r]")
 TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True)
 TRUTH |= dict.fromkeys(["false", "no", "n", "0", ""], False)
@@ -176,72 +175,23 @@ def say(value: Any) -> None:
     sys.stdout.buffer.write(line.encode("utf-8", "backslashreplace"))
 
 
-class SheetLines:
-    """The lines of a sheet for the CSV reader; a row, over however many lines, holds at most MAX_ROW characters."""
-
-    def __init__(self, text: io.TextIOBase) -> None:
-        self.text = text
-        self.number = 0  # of the last line that was read
-        self.row = 0
-
-    def __iter__(self) -> "SheetLines":
-        return self
-
-    def __next__(self) -> str:
-        line = self.text.readline(MAX_ROW + 1)
-        self.number += 1
-        self.row += len(line)
-        if self.row > MAX_ROW or self.number > MAX_LINES:
-            raise csv.Error(f"more than {MAX_ROW:,} characters" if self.row > MAX_ROW else "too many lines")
-        if not line:
-            raise StopIteration
-        return line
-
-
 def read_csv(path: Path, shown: str) -> Iterator[FileRow]:
     """Every row that is not blank, at the line where it begins; raises TraceError for an unusable header.
 
     Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; others are
-    ignored. The delimiter is the comma, semicolon or tab that splits the header best.
+    ignored.
     """
     check_size(path, shown, MAX_BYTES)
-    csv.field_size_limit(MAX_ROW)
     with path.open("rb") as binary:
-        encoding = encoding_of(binary.read(100))
-        binary.seek(0)
-        lines = SheetLines(io.TextIOWrapper(binary, encoding, errors="surrogateescape", newline=""))
-        begins = 1
+        lines = Lines(binary, shown, MAX_ROW, MAX_LINES)
+        rows = sheet_rows(lines, COLUMNS)
+        begins, cells = next(rows, None) or (lines.number, [])
+        columns = header(cells, f"{shown}:{begins}", COLUMNS, COLUMNS[:2])
         try:
-            first = next(lines, "")
-            if first.removeprefix("\ufeff").casefold().startswith("sep="):  # a note of Excel to itself
-                first = next(lines, "")
-            columns, delimiter = _header(first.removeprefix("\ufeff"), f"{shown}:{lines.number}")
-            reader = csv.reader(lines, delimiter=delimiter, strict=True)
-            while True:
-                begins, lines.row = lines.number + 1, 0
-                cells = next(reader, None)
-                if cells is None:
-                    return
-                if any(cell.strip() for cell in cells):
-                    yield _csv_row(f"{shown}:{begins}", cells, columns)
-        except csv.Error as error:  # what follows cannot be told apart
-            problem = f"not valid CSV ({error}); is a quote in this row never closed?"
-            yield FileRow(f"{shown}:{begins}", problem=problem)
-
-
-def _header(line: str, where: str) -> tuple[list[str], str]:
-    """Column names and delimiter."""
-    split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in ",;\t"}
-    choices = {mark: [cell.strip().casefold() for cell in cells] for mark, cells in split.items()}
-    delimiter = max(choices, key=lambda mark: (len(set(COLUMNS) & set(choices[mark])), len(choices[mark])))
-    columns = choices[delimiter]
-    if missing := [column for column in COLUMNS[:2] if column not in columns]:
-        found = ", ".join(column[:40] for column in columns[:10] if column) or "nothing"
-        hint = "Name the columns in the first row: name, description, permissions, deprecated, version."
-        raise refusal(where, f"the header has no column '{missing[0]}' (found: {found}).", hint)
-    if double := next((column for column in COLUMNS if columns.count(column) > 1), ""):
-        raise refusal(where, f"the header has the column '{double}' twice.", "Leave one of them.")
-    return columns, delimiter
+            for begins, cells in rows:
+                yield _csv_row(f"{shown}:{begins}", cells, columns)
+        except TraceError as error:  # what follows cannot be told apart
+            yield FileRow(error.where, problem=error.message)
 
 
 def _csv_row(where: str, cells: list[str], columns: list[str]) -> FileRow:
@@ -252,7 +202,7 @@ def _csv_row(where: str, cells: list[str], columns: list[str]) -> FileRow:
     if len(cells) > len(columns) and any(cell.strip() for cell in cells[len(columns) :]):
         problem = f"{len(cells)} cells under {len(columns)} columns; put quotes around a cell with a delimiter in it."
         return FileRow(where, problem=problem, name=name)
-    if any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell if letter > "\ud7ff"):
+    if any(map(undecoded, cells)):
         return FileRow(where, problem="not UTF-8 text; save the sheet as CSV UTF-8.")
     parts = fields.get("permissions", "").split(";")
     fields["permissions"] = [part.strip() for part in parts if part.strip()]
@@ -270,31 +220,19 @@ def unguard(cell: str) -> str:
 def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
     """Every line that is not blank. `shown` names the file in messages."""
     check_size(path, shown, MAX_BYTES)
-    with path.open("rb") as handle:
-        if not encoding_of(handle.read(100)).startswith("utf-8"):
-            hint, what = "Save the file as UTF-8.", "not UTF-8 text, but UTF-16 or UTF-32."
-            raise TraceError(what, code="bad_encoding", where=shown, hint=hint)
-        handle.seek(0)
-        for number, raw in enumerate(iter(lambda: handle.readline(MAX_LINE_BYTES + 1), b""), start=1):
-            where = f"{shown}:{number}"
-            if len(raw) > MAX_LINE_BYTES or number > MAX_LINES:
-                many = "too many lines." if number > MAX_LINES else ""
-                hint = "JSON lines hold one tool a line; is this a .jsonl file?"
-                what = many or f"line longer than {MAX_LINE_BYTES:,} bytes."
-                raise TraceError(what, code="too_large", where=where, hint=hint)
-            if not raw.strip():
-                continue
-            try:
-                row = parse_jsonl_line(path, number, raw)
-            except TraceError as error:
-                yield FileRow(where, problem=error.message)
-                continue
-            double, name = _double(raw), str(row.get("name") or "")
-            problem = f"the key '{double}' is written twice."
-            yield FileRow(where, problem=problem, name=name) if double else FileRow(where, row)
+    for number, text in jsonl_lines(path, shown, MAX_LINE, MAX_LINES):
+        where = f"{shown}:{number}"
+        try:
+            row = parse_jsonl_line(where, text)
+        except TraceError as error:
+            yield FileRow(where, problem=error.message)
+            continue
+        double, name = _double(text), str(row.get("name") or "")
+        problem = f"the key '{double}' is written twice."
+        yield FileRow(where, problem=problem, name=name) if double else FileRow(where, row)
 
 
-def _double(raw: bytes) -> str:
+def _double(raw: str) -> str:
     """A field of the tool that its line holds twice; JSON would keep the last in silence."""
     if all(raw.count(field) < 2 for field in FIELDS):
         return ""
