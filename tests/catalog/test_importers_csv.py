@@ -51,7 +51,7 @@ def test_spreadsheet_is_recognised_and_read_through_the_front_door(tmp_path: Pat
         ("name,text\nA/b,x\n", "tools.csv:1", "no column 'description' .found: name, text."),
         ("A/b,x\n", "tools.csv:1", "no column 'name'"),
         ("name,description,name\n", "tools.csv:1", "the column 'name' twice"),
-        ("sep=,\n\n", "tools.csv:2", "no column 'name' .found: nothing"),
+        ("sep=,\n\n", "tools.csv:2", "no column 'name' and no 'description' .found: nothing"),
     ],
 )
 def test_unusable_header_is_refused_with_what_to_do(
