@@ -40,6 +40,12 @@ class ImportIn(InputSerializer):
     licence = serializers.CharField(
         default="", allow_blank=True, max_length=100, help_text="SPDX identifier or a few words"
     )
+    api_name = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=300,
+        help_text="what its API is called here; empty: its title",
+    )
     dry_run = serializers.BooleanField(default=False, help_text="answer what it would do, write nothing")
     skip_bad_rows = serializers.BooleanField(default=False, help_text="else one bad row refuses the file")
     plan = serializers.CharField(

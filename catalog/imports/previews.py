@@ -101,6 +101,7 @@ class Upload:
     domain: str
     format: str
     licence: str = ""
+    api_name: str = ""
 
     @property
     def path(self) -> Path:
@@ -112,13 +113,13 @@ class Upload:
 
     def read(self, **options: Any) -> ImportResult:
         """The import of this file; `options` are those of `catalog_import`."""
-        options |= {"filename": self.filename, "licence": self.licence}
+        options |= {"filename": self.filename, "licence": self.licence, "api_name": self.api_name}
         return catalog_import(path=self.path, domain=self.domain, fmt=self.format, **options)
 
 
 @contextmanager
 def upload_kept(
-    file: "File[Any]", *, user: Any, domain: str, fmt: str, licence: str = ""
+    file: "File[Any]", *, user: Any, domain: str, fmt: str, licence: str = "", api_name: str = ""
 ) -> Iterator[Upload]:
     """The stored file, for whoever looks into it: what that refuses is not kept. A second upload of the same bytes is
     the same file, and waits as before when it is refused in another way.
@@ -127,7 +128,7 @@ def upload_kept(
     for chunk in file.chunks():
         digest.update(chunk)
     name = Path(file.name or "upload").name[:200]
-    upload = Upload(user.pk, digest.hexdigest(), name, domain, fmt, licence)
+    upload = Upload(user.pk, digest.hexdigest(), name, domain, fmt, licence, api_name)
     waited = upload.path.is_file()
     if waited:
         upload.path.touch()

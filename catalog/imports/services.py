@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DataError, transaction
-from django.db.models import Max, Min, Q
+from django.db.models import Max, Min, Q, QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils.text import slugify
 
 from catalog.core.importers.read import LISTED_ERRORS, read_catalog
 from catalog.core.importers.rows import CatalogFile
-from catalog.core.tool import CatalogDiff, RowError, StoredTool, diff_catalog, search_words
+from catalog.core.tool import MAX_PART, CatalogDiff, RowError, StoredTool, diff_catalog, search_words
 from catalog.core.twins import VersionStep, api_family, version_steps
 from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
@@ -22,7 +22,7 @@ from catalog.services import catalog_lock, ledger_update, tools_changed, write_o
 from trace_site.audit import models as audit_models
 from trace_site.database import database_now
 from trace_site.impact import impact_of
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, quoted
 from trace_site.lib.files import content_hash, sha256_file
 from trace_site.lib.provenance import licence_of
 from trace_site.webhooks.services import emit
@@ -143,14 +143,16 @@ def catalog_import(
     filename: str = "",
     plan: str = "",
     licence: str = "",
+    api_name: str = "",
     actor: Any = None,
 ) -> ImportResult:
     """Import a catalog file into one domain.
 
     Tools of the file's APIs that the file no longer holds are retired; a tool that returns is active again.
     Bad rows refuse the whole file unless `skip_bad_rows`. `filename` is the name people know the file by, `licence`
-    what it may be used for. With the `plan` of a preview the import is refused (code stale_preview) when it would
-    now do something else.
+    what it may be used for. `api_name` is what its API is called here; without it a title that came from another
+    source is refused (code api_taken). With the `plan` of a preview the import is refused (code stale_preview) when
+    it would now do something else.
     """
     slug, licence = domain_slug(domain), licence_of(licence)
     shown = filename or str(path)
@@ -163,6 +165,7 @@ def catalog_import(
     with transaction.atomic():
         if not dry_run:
             catalog_lock()
+        api = _api_of(read, slug, Path(shown).name[-300:], api_name.strip())
         found = _compare(read, slug)
         if not skip_bad_rows:
             _refuse(found.errors)
@@ -171,7 +174,7 @@ def catalog_import(
         if plan and plan != found.plan:
             hint = "Preview the file again."
             raise TraceError("the catalog changed since the preview.", code="stale_preview", hint=hint)
-        return _apply(found, filename or path.name, sha256_file(path), licence, actor)
+        return _apply(found, filename or path.name, sha256_file(path), licence, api, actor)
 
 
 def domain_slug(value: str) -> str:
@@ -200,6 +203,71 @@ def _refuse(errors: list[RowError]) -> None:
         hint=f"({count}; nothing was imported. Correct the file, or skip the bad rows.)",
         extra={"errors": _listed(errors)},
     )
+
+
+# Which API a file describes. Its title says so, but many services keep the title of their framework: where the tools
+# of that name came from another source, a person says what this one is called, and the same file is known by it later.
+
+TITLED = ("openapi", "swagger", "odata", "mcp")
+
+
+def _api_of(read: CatalogFile, domain: str, filename: str, given: str) -> dict[str, str]:
+    """Put the tools of the file under their API; answers what tells a later import of the same source."""
+    apis = {record.api for record in read.records}
+    if given:
+        if len(apis) > 1 or "/" in given or not given.isprintable() or len(given) > MAX_PART:
+            message = f"{quoted(given)} cannot be the name of this file's API."
+            hint = f"One API a file, at most {MAX_PART} characters, no slash."
+            raise TraceError(message, code="bad_input", where="api_name", hint=hint)
+        return _rename(read, apis.pop(), given)
+    if read.format not in TITLED or len(apis) > 1:
+        return {}
+    title = apis.pop()
+    earlier = CatalogImport.objects.filter(
+        filename=filename, domain=domain, undone_at=None, counts__title=title
+    )
+    names = dict.fromkeys([title, *earlier.values_list("counts__api_name", flat=True)])
+    held = {name: Tool.objects.filter(api=name, status=Tool.Status.ACTIVE) for name in names}
+    ends = {
+        name: set(tools.filter(domain=domain).values_list("endpoint", flat=True))
+        for name, tools in held.items()
+    }
+    names_read = [*(record.name for record in read.records), *(error.name for error in read.errors)]
+    own = {name.partition("/")[2] for name in names_read}
+    for name in sorted(names, key=lambda name: -len(ends[name] & own)):
+        if _is_source(filename, own, ends[name], held[name]):
+            return _rename(read, title, name)
+    origin = (
+        _sources(held[title]).order_by("-pk").values_list("filename", flat=True).first() or "another source"
+    )
+    raise TraceError(
+        f"the API '{title}' came from elsewhere ({origin}), and this file holds other tools.",
+        code="api_taken",
+        where=filename,
+        hint=f"Give this API a name of its own (--api-name, api_name). If it is the same API, give '{title}'.",
+    )
+
+
+def _is_source(filename: str, own: set[str], held: set[str], tools: QuerySet[Tool]) -> bool:
+    """Whether the file tells of the API whose active endpoints in its domain are `held`; else it would retire them."""
+    if not held:
+        return not tools.exists()  # in another domain
+    if held <= own:
+        return True
+    shared = 2 * len(held & own)
+    return (shared > len(held) or shared >= len(own)) and _sources(tools).filter(filename=filename).exists()
+
+
+def _sources(tools: QuerySet[Tool]) -> QuerySet[CatalogImport]:
+    return CatalogImport.objects.filter(undone_at=None, revisions__tool__in=tools)
+
+
+def _rename(read: CatalogFile, title: str, name: str) -> dict[str, str]:
+    if title == name:
+        return {}
+    read.records = [replace(row, name=f"{name}/{row.name.partition('/')[2]}") for row in read.records]
+    read.errors = [replace(row, name=row.name.replace(f"{title}/", f"{name}/", 1)) for row in read.errors]
+    return {"title": title, "api_name": name}
 
 
 def _compare(read: CatalogFile, domain: str) -> ImportResult:
@@ -247,7 +315,9 @@ def _compare(read: CatalogFile, domain: str) -> ImportResult:
     )
 
 
-def _apply(found: ImportResult, name: str, digest: str, licence: str, actor: Any) -> ImportResult:
+def _apply(
+    found: ImportResult, name: str, digest: str, licence: str, api: dict[str, str], actor: Any
+) -> ImportResult:
     slug, diff = found.domain, found.diff
     # short names are acronyms (HR), long ones are words (Finance)
     title = slug.upper() if len(slug) <= 3 else slug.replace("-", " ").capitalize()
@@ -260,7 +330,7 @@ def _apply(found: ImportResult, name: str, digest: str, licence: str, actor: Any
         domain=domain,
         digest=digest,
         licence=licence,
-        counts={**found.counts, "returned": len(returned), **told},
+        counts={**found.counts, "returned": len(returned), **told, **api},
         retired_ids=[found.known[name] for name in diff.removed],
         returned_ids=[found.known[name] for name in returned],
         actor=actor,

@@ -53,6 +53,13 @@ class ImportForm(forms.Form):
         "it. Empty: not recorded.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
+    api_name = forms.CharField(
+        label="Name of the API",
+        max_length=300,
+        required=False,
+        help_text="Empty: its title. Give one when two services have the same title, such as FastAPI.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
 
 
 @require_GET

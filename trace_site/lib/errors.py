@@ -34,7 +34,7 @@ CODES = {
     # the body came too slowly
     408: "too_slow",
     # it clashes with what is stored, or with the state of it
-    409: """bad_state conflict duplicate_code edited_meanwhile findings frozen gate_failed in_snapshot
+    409: """api_taken bad_state conflict duplicate_code edited_meanwhile findings frozen gate_failed in_snapshot
         job_ended job_state key_in_use no_gate not_confirmed nothing_imported nothing_to_undo removed
         run_locked stale_preview stale_revision unknown_catalog""",
     # the revision that an edit was made from

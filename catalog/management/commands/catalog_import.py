@@ -29,9 +29,13 @@ class Command(TraceCommand):
             "--licence", default="", help="what the file may be used for: an SPDX identifier, or a few words"
         )
 
+        parser.add_argument(
+            "--api-name", default="", help="what the file's API is called here, instead of its title"
+        )
+
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         try:
-            same = ("path", "domain", "dry_run", "skip_bad_rows", "licence")
+            same = ("path", "domain", "dry_run", "skip_bad_rows", "licence", "api_name")
             result = catalog_import(fmt=options["format"], **{key: options[key] for key in same})
         except TraceError as error:
             for line in error.extra.get("errors", [])[1:LISTED_ERRORS]:
