@@ -166,7 +166,7 @@ def test_import_makes_one_change_request_however_the_file_is_sent(api, way: str)
         (b"", 400, "bad_input", "there is no file"),
         (b" \n", 400, "bad_rules", "the file is empty"),
         (b'[{"tool_name": ', 400, "bad_json", "body:1:16"),
-        (b"[" * 200_000, 400, "bad_json", "nested deeper"),
+        (b"[" * 200_000, 400, "bad_json", "nested too deeply"),
         (b'[{"tool_name": "A/b", "confusables": ["Pay/get"], "rule_text": "t"}]', 400, "bad_rules", "#/0/tool_name"),
         (b"tool_name,confusables,rule_text\nPay/get,Pay/getOld,\xff", 400, "bad_encoding", "body:2:20"),
         (b'["' + b"x" * 5_000_001, 413, "too_large", "the limit is 5,000,000"),

@@ -111,7 +111,7 @@ def short_way(get_response: Handler) -> Handler:
     of_health = head_as_get(private_and_own_scripts(answered))
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        is_by_token = request.META.get("HTTP_AUTHORIZATION", "").startswith("Token ")
+        is_by_token = request.META.get("HTTP_AUTHORIZATION", "").startswith(("Token ", "Bearer "))
         route = route_of(request.path_info)
         is_short = is_by_token and route in routes_named("program_views")
         if not is_short and route != "healthz":

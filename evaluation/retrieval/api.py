@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import chain
@@ -29,10 +30,11 @@ from trace_site.rest.examples import answer_example, examples_beside, request_ex
 from trace_site.rest.schema import InputSerializer, TextList
 from trace_site.rest.throttles import ByToken
 from trace_site.rest.tokens import LONGEST_PERMISSION, MOST_PERMISSIONS, holds_of, service_token_of
-from trace_site.rest.views import AnyFormat, ApiView
+from trace_site.rest.views import AnyFormat, ApiView, drf_error
 
 EXAMPLES = examples_beside(__file__)
 EVENTS = "text/event-stream"
+WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of `;q=`
 Via = RetrievalRequest.Via
 LEFT = "left"  # the outcome of a request whose caller did not wait for the end
 Part = tuple[str, dict[str, Any]]
@@ -95,10 +97,39 @@ class QueryInput(InputSerializer):
         return super().to_internal_value(data)
 
 
+class EachQuery(serializers.ListField):
+    """What is wrong with one query of a batch is its own error, and the others are answered, if there are any."""
+
+    child = QueryInput()
+
+    def run_child_validation(self, data: list[Any]) -> list[Any]:
+        found = [self.checked(one) for one in data]
+        are_all_wrong = all(isinstance(one, TraceError) for one in found)
+        return super().run_child_validation(data) if are_all_wrong else found
+
+    def checked(self, data: Any) -> Any:
+        try:
+            return self.child.run_validation(data)
+        except serializers.ValidationError as error:
+            return TraceError(**drf_error(error, error.detail))
+
+
+def prefers_events(accept: str) -> bool:
+    """Whether server-sent events are wanted rather than JSON: by weight, then by what is named first."""
+    ranked = []
+    for place, part in enumerate(accept.lower().split(",")):
+        kind, *options = (piece.strip() for piece in part.split(";"))
+        weight = next((option[2:] for option in options if option.startswith("q=")), "1")
+        if kind in (EVENTS, "application/json", "application/*", "*/*") and weight.strip("0."):
+            ranked.append((-float(weight) if WEIGHT.fullmatch(weight) else -1.0, place, kind))
+    return bool(ranked) and min(ranked)[2] == EVENTS
+
+
 class RetrieveInput(QueryInput):
     model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
     stream = serializers.BooleanField(
-        default=False, help_text="server-sent events; so does `Accept: text/event-stream`"
+        default=False,
+        help_text="server-sent events. Left out, they are sent where `Accept` names them before JSON",
     )
     caller = serializers.CharField(
         required=False,
@@ -109,7 +140,7 @@ class RetrieveInput(QueryInput):
 
 
 class BatchInput(InputSerializer):
-    requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=MOST_QUERIES)
+    requests = EachQuery(min_length=1, max_length=MOST_QUERIES)
     model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
     caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
 
@@ -353,7 +384,9 @@ class Retrieve(RetrieveView):
         tool answers; its tools are then the nearest ones. While a new champion loads, the one before it answers.
         """
         given = self.read(RetrieveInput)
-        is_stream = given["stream"] or EVENTS in request.headers.get("Accept", "")
+        body: Any = request.data
+        is_left_open = body.get("stream") is None
+        is_stream = given["stream"] or (is_left_open and prefers_events(request.headers.get("Accept", "")))
         asking = Asking(request, Via.STREAM if is_stream else Via.SINGLE, given.get("caller", ""))
         query = asking.query(given)
         if is_stream:
@@ -421,20 +454,23 @@ class RetrieveBatch(RetrieveView):
         if not counted.allow_request(request, self, more=len(given["requests"]) - 1):
             self.throttled(request, counted.wait())
         asking = Asking(request, Via.BATCH, given.get("caller", ""))
-        queries = [asking.query(one) for one in given["requests"]]
+        asked = [one if isinstance(one, TraceError) else asking.query(one) for one in given["requests"]]
+        queries = [one for one in asked if isinstance(one, Query)]
         try:
             found = retriever.retrieve_many(queries, given["model"], asking.known, departure=asking.departure)
         except TraceError as error:
             for query in queries:
                 asking.log(query, None, error.code)
             raise
-        answers = []
-        for query, one in zip(queries, found, strict=True):
-            if isinstance(one, TraceError):
-                asking.log(query, None, one.code)
+        rest, answers = iter(found), list[dict[str, Any]]()
+        for own in asked:
+            one = next(rest) if isinstance(own, Query) else own
+            if isinstance(own, Query) and not isinstance(one, TraceError):
+                answers.append({"answer": asking.answered(own, one), "error": None})
+            elif isinstance(one, TraceError):
+                if isinstance(own, Query):
+                    asking.log(own, None, one.code)
                 answers.append({"answer": None, "error": one.as_dict()})
-            else:
-                answers.append({"answer": asking.answered(query, one), "error": None})
         return sent({"answers": answers})
 
 

@@ -27,6 +27,7 @@ NO_TOOL_FITS = "No tool fits this request; a tool that is named is only the near
 WITHHELD_FIRST = "The tool that fits this request best needs a permission that this call does not have."
 NEWER_FIRST = "How sure to be of a tool that is newer than the model is not known."
 UNLEARNED_FIRST = "How sure to be of a clause that the model has not learned is not known."
+UNREAD = "How sure to be of a request that the model cannot read whole is not known."
 NO_MODEL = "Plain search does not say how sure it is."
 UNKNOWN = AnswerVerdict(None, None, None)
 

@@ -27,6 +27,7 @@ from evaluation.retrieval.calibration import (
     NO_TOOL_FITS,
     UNKNOWN,
     UNLEARNED_FIRST,
+    UNREAD,
     WITHHELD_FIRST,
     judged,
 )
@@ -57,10 +58,7 @@ class Session:
         self.started = time.perf_counter()
         self.known = known or lookups()
         for query in queries:
-            check(query.as_asked())
-            if query.domain and not self.known.catalog.has_domain(query.domain):
-                problem = f"there is no domain {query.domain!r}."
-                raise TraceError(problem, code="no_such_domain", where="domain")
+            check_query(query, self.known)
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
         serves = model == AliasMove.Alias.CHAMPION
         self.is_damaged = False
@@ -138,10 +136,10 @@ class Session:
         withheld = withheld_of(parts, known, query.permissions)
         newer = self.newer.of[model.pk if model else None]
         shown = described(answer, known, withheld, newer)[: query.k]
-        sure = self.sureness(query, model, answer, withheld, shown)
+        unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
+        sure = self.sureness(query, model, answer, withheld, shown, unread)
         text = str(trace.get("trace") or "") if query.mode != "fast" else ""
         said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
-        unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
         computed = max(float(part.get("seconds", 0)) for part in parts)
         now = time.perf_counter()
         found = {
@@ -185,6 +183,7 @@ class Session:
         answer: Answer,
         withheld: Mapping[str, frozenset[str]],
         shown: Sequence[dict[str, Any]],
+        unread: Sequence[str] | None,
     ) -> "Sureness":
         """How far the answer can be relied on. The confidence of a tool that is not shown is nobody's, and of one that
         the model does not know nothing is known."""
@@ -198,6 +197,8 @@ class Session:
             verdict, calibration = UNKNOWN, NEWER_FIRST
         elif answer.get("clause") and not answer.get("features"):
             verdict, calibration = UNKNOWN, UNLEARNED_FIRST
+        if unread and (verdict.fits or len(unread) >= len(request_words(query.query))):
+            verdict, calibration = UNKNOWN, UNREAD
         if model is None:
             calibration = NO_MODEL
         notes = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
@@ -332,19 +333,34 @@ def answer_of(
     return session.answer(query, raw, sent)
 
 
+def check_query(query: Query, known: Lookups) -> None:
+    check(query.as_asked())
+    if query.domain and not known.catalog.has_domain(query.domain):
+        raise TraceError(f"there is no domain {query.domain!r}.", code="no_such_domain", where="domain")
+
+
 def retrieve_many(
     queries: Sequence[Query], model: str, known: Lookups, *, departure: Departure
 ) -> list[Answer | TraceError]:
-    """An answer a query, all of one model; of a query that the engine refuses, why. Raises as `retrieve` does."""
-    session = Session(queries, model, known)
+    """An answer a query, all of one model; of a query that is refused, why. Raises as `retrieve` does."""
+    refused: dict[int, TraceError] = {}
+    for place, query in enumerate(queries):
+        try:
+            check_query(query, known)
+        except TraceError as error:
+            refused[place] = error
+    good = [query for place, query in enumerate(queries) if place not in refused]
+    session = Session(good, model, known)
     sent = time.perf_counter()
-    raw = session.ask("/batch", {"requests": [query.as_asked() for query in queries]}, departure)
-    return [
+    asked = {"requests": [query.as_asked() for query in good]}
+    raw = session.ask("/batch", asked, departure) if good else {"answers": []}
+    found = iter(
         _refused(one["error"])
         if one.get("error")
         else session.answer(query, {**one, "model": raw["model"]}, sent)
-        for query, one in zip(queries, raw["answers"], strict=True)
-    ]
+        for query, one in zip(good, raw["answers"], strict=True)
+    )
+    return [refused[place] if place in refused else next(found) for place in range(len(queries))]
 
 
 def retrieve_in_parts(

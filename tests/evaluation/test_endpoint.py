@@ -310,6 +310,78 @@ def test_a_batch_answers_each_in_its_place_and_says_which_failed(user_with, cham
         assert ask_batch(client, *wrong).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code", "place"),
+    [
+        ({"query": "a", "domain": "nowhere"}, "no_such_domain", "domain"),
+        ({"query": "a", "k": 0}, "bad_input", "/k"),
+        ({"query": " "}, "bad_input", "/query"),
+        ({"mode": "fast"}, "bad_input", "/query"),
+        ({"query": "a", "stream": True}, "bad_input", "/stream"),
+        ("a", "bad_input", "dictionary"),
+        (None, "bad_input", "null"),
+    ],
+)
+def test_one_wrong_request_of_a_batch_is_its_own_error(user_with, champion, wrong, code, place):
+    client = program(user_with("expert"))
+    answers = ask_batch(client, {"query": "a"}, wrong, {"query": "b"}).json()["answers"]
+    assert [row["error"] and row["error"]["code"] for row in answers] == [None, code, None]
+    assert place in answers[1]["error"]["message"] and answers[2]["answer"]["tools"]
+
+
+def test_a_batch_of_nothing_but_unknown_domains_asks_no_engine(user_with, champion, stub):
+    client = program(user_with("expert"))
+    asked = len(stub.asked)
+    answers = ask_batch(client, *[{"query": "a", "domain": "nowhere"}] * 2).json()["answers"]
+    assert [row["error"]["code"] for row in answers] == ["no_such_domain"] * 2 and len(stub.asked) == asked
+
+
+JSON = "application/json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "body", "kind"),
+    [
+        (f"{JSON}, text/event-stream", {"stream": False}, JSON),
+        (f"{JSON}, text/event-stream", {}, JSON),
+        ("text/event-stream", {"stream": False}, JSON),
+        (f"text/event-stream;q=0.1, {JSON}", {"stream": None}, JSON),
+        ("text/event-stream;q=0", {}, JSON),
+        ("*/*, text/event-stream;q=0.9", {}, JSON),
+        ("text/event-stream;q=x", {}, "text/event-stream"),
+        ("text/event-stream", {}, "text/event-stream"),
+        ("Text/Event-Stream, */*;q=0.1", {}, "text/event-stream"),
+        (f"{JSON};q=0.2, text/event-stream;q=0.7", {}, "text/event-stream"),
+        (JSON, {"stream": True}, "text/event-stream"),
+    ],
+)
+def test_events_are_sent_to_who_wants_them_rather_than_json(user_with, champion, accept, body, kind):
+    client = program(user_with("expert"))
+    response = client.post(API, {"query": "q", **body}, format="json", headers={"Accept": accept})
+    assert response["Content-Type"] == kind
+    b"".join(response.streaming_content) if response.streaming else None
+
+
+def test_null_is_like_left_out_in_every_field_that_may_be(user_with, champion):
+    client = program(user_with("expert"))
+    optional = ("mode", "k", "domain", "permissions", "exact", "model", "stream", "caller")
+    for name in optional:
+        assert ask(client, **{name: None}).status_code == 200, name
+    body = {"requests": [{"query": "a", "k": None}], "model": None, "caller": None}
+    assert client.post(f"{API}/batch", body, format="json").status_code == 200
+    assert client.post(API, {"query": None}, format="json").status_code == 400
+
+
+@pytest.mark.parametrize("scheme", ["Token", "Bearer", "bearer"])
+def test_a_token_is_taken_with_the_word_that_most_clients_send(user_with, champion, scheme):
+    client = program(user_with("expert"))
+    word, token = client._credentials["HTTP_AUTHORIZATION"].split()
+    client.credentials(HTTP_AUTHORIZATION=f"{scheme} {token}")
+    assert word == "Token" and ask(client).status_code == 200
+    client.credentials(HTTP_AUTHORIZATION=f"{scheme} nobody")
+    assert ask(client).status_code == 401
+
+
 VALUES = st.one_of(
     st.none(),
     st.booleans(),

@@ -428,6 +428,27 @@ def calibrated(champion):
         )
 
 
+@pytest.mark.parametrize(
+    ("query", "unread", "nearest", "fits"),
+    [
+        ("مفردات الراتب", ["مفردات", "الراتب"], 0.6, None),
+        ("مفردات الراتب", ["مفردات", "الراتب"], 0.1, None),
+        ("工资单 please", ["工资单"], 0.6, None),
+        ("工资单 please", ["工资单"], 0.1, False),
+        ("my payslip", [], 0.6, True),
+    ],
+)
+def test_no_tool_is_said_to_fit_what_the_model_cannot_read(
+    api, engine, champion, calibrated, query, unread, nearest, fits
+):
+    features = {"first": -1.0, "lead": 4.0, "nearest": nearest}
+    engine[0].append((200, fast("Pay/GetPayslip", features=features, unread=unread)))
+    answer = post(api, query=query).json()
+    assert answer["fits"] is fits and (answer["confidence"] is None) == bool(unread)
+    assert any("cannot read" in note for note in answer["notes"]) == bool(unread)
+    assert bool(answer["calibration"]) == (fits is None)
+
+
 def test_a_request_outside_every_tool_is_answered_so_with_the_nearest_tools(
     api, engine, champion, calibrated, capsys
 ):

@@ -110,7 +110,15 @@ class InputSerializer(serializers.Serializer[Any]):
                     for key in unknown[:MOST_UNKNOWN]
                 }
             )
+        if type(data) is dict and None in data.values():  # null is like left out
+            data = {
+                name: value for name, value in data.items() if value is not None or self._keeps_null(name)
+            }
         return super().to_internal_value(data)
+
+    def _keeps_null(self, name: str) -> bool:
+        field = self.fields[name]
+        return field.allow_null or (field.required and not self.partial)
 
 
 class TextList(serializers.ListField):

@@ -25,6 +25,7 @@ from django.db.models.functions import Now
 from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
 
 from trace_site.access import is_program, remember_roles
 from trace_site.audit import models as audit_models
@@ -122,7 +123,13 @@ class ApiToken(models.Model):
 
 
 class ApiTokenAuthentication(TokenAuthentication):
-    """`Authorization: Token <token>`."""
+    """`Authorization: Token <token>`, or Bearer as most clients send it."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        is_bearer = request.headers.get("Authorization", "").lower().startswith("bearer ")
+        self.keyword = "Bearer" if is_bearer else "Token"
+        found: tuple[User, ApiToken] | None = super().authenticate(request)
+        return found
 
     def authenticate_credentials(self, key: str) -> tuple[User, ApiToken]:
         token = token_with_owner(digest_of(key))

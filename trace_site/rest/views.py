@@ -231,7 +231,7 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
         return refusal
     response = exception_handler(error, context)
     if response is not None:
-        response.data = _drf_error(error, response.data)
+        response.data = drf_error(error, response.data)
     return response
 
 
@@ -240,7 +240,7 @@ def _writable(data: Any) -> Any:
     return json.loads(json.dumps(data, ensure_ascii=False, default=str).encode("utf-8", "replace"))
 
 
-def _drf_error(error: Exception, data: Any) -> dict[str, Any]:
+def drf_error(error: Exception, data: Any) -> dict[str, Any]:
     if isinstance(error, Http404):
         return {"message": "There is no such object.", "code": "not_found", "extra": {}}
     if isinstance(error, PermissionDenied):
