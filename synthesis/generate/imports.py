@@ -25,7 +25,7 @@ from synthesis.samples.sources import CatalogView, load_catalog
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash, read_jsonl
+from trace_site.lib.files import content_hash, read_rows
 from trace_site.lib.letters import entered_all
 
 MAX_QUERY = 2000
@@ -108,13 +108,14 @@ def spoken_for(run: SynthesisRun) -> list[int]:
 
 
 def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) -> Iterator[QueryRow]:
-    for number, data in read_jsonl(path):
+    for number, row in read_rows(path):
+        data = entered_all(row)
         counts.rows += 1
         if split != "all" and data.get("split", split) != split:
             counts.other_split += 1
             continue
         where = f"{path.name}:{number}"
-        query, tools = entered_all(data.get("query")), entered_all(data.get("tools"))
+        query, tools = data.get("query"), data.get("tools")
         if not isinstance(query, str) or not query.strip() or len(query) > MAX_QUERY:
             counts.refuse(where, f'"query" must be a text of 1 to {MAX_QUERY:,} characters')
         elif not isinstance(tools, list) or not tools or not all(isinstance(name, str) for name in tools):

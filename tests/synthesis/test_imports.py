@@ -1,5 +1,7 @@
 """Labelled queries of a team's own become samples, once, apart from every benchmark."""
 
+import json
+
 import pytest
 
 from catalog.models import LabelledQuery
@@ -37,6 +39,22 @@ def logs(tmp_path):
     make_benchmark_query("Where is my pay document, please, now?")
     write_jsonl(tmp_path / "logs.jsonl", ROWS)
     return tmp_path / "logs.jsonl"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_rows_are_read_however_they_were_saved(logs, encoding):
+    first, *_ = rows = [json.loads(line) for line in logs.read_text().splitlines()]
+    for text in (
+        "\r".join(map(json.dumps, rows)),
+        json.dumps(rows, indent=1),
+        json.dumps({"rows": rows}).replace("}, {", "},\n{").removeprefix('{"rows": ').removesuffix("}"),
+    ):
+        logs.write_bytes(text.encode(encoding))
+        assert samples_import(path=logs).rows == len(rows)
+    for broken in (f"[{json.dumps(first)},", '[{"query": "\\ud800"}]', "[[1]]", "[" * 100_000):
+        logs.write_text(broken)
+        with pytest.raises(TraceError, match="logs.jsonl"):
+            samples_import(path=logs)
 
 
 def test_good_rows_come_in_and_the_rest_is_counted_with_its_line(logs):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.errors import TraceError, quoted
-from trace_site.lib.texts import Lines, decode, parse_json, text_lines, undecoded
+from trace_site.lib.texts import Lines, decode, json_rows, parse_json, text_lines, undecoded
 
 MAX_LINE = 5_000_000  # characters
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # NUL and halves of surrogate pairs
@@ -144,6 +144,18 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) for every non-empty line; raises TraceError at the first bad line."""
     for number, text in jsonl_lines(path):
         yield number, parse_jsonl_line(f"{path}:{number}", text)
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_jsonl`; of a file that is one JSON list its objects, with their places."""
+    first = next(iter(jsonl_lines(path)), (0, ""))[1]
+    if not first.lstrip().startswith("["):
+        yield from read_jsonl(path)
+        return
+    for number, row in json_rows(
+        read_text(path), str(path), "Send one list of objects, or one object a line."
+    ):
+        yield number, parse_jsonl_line(f"{path}:{number}", json.dumps(row))
 
 
 def jsonl_lines(

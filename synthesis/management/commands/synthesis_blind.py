@@ -17,6 +17,7 @@ from synthesis.models import Sample
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_text, write_atomic
+from trace_site.lib.texts import Lines, header, sheet_rows
 
 ASKED = {
     "natural": "the request reads as a person's",
@@ -64,8 +65,10 @@ class Command(TraceCommand):
         return result, f"{len(readings)} samples in {options['sheet']}; the answers are in {options['key']}."
 
     def _scored(self, path: Path, key: Path) -> tuple[dict[str, Any], str]:
-        text = read_text(path).removeprefix("\ufeff")
-        found = score(list(csv.DictReader(io.StringIO(text, newline=""))), read_json(key))
+        rows = sheet_rows(Lines(read_text(path), str(path)), COLUMNS)
+        begins, cells = next(rows, None) or (1, [])
+        columns = header(cells, f"{path}:{begins}", COLUMNS, ("part", "number"))
+        found = score([dict(zip(columns, row, strict=False)) for _, row in rows], read_json(key))
         for question in QUESTIONS:
             self.echo(f"{ASKED[question]}:")
             for group, cell in sorted(found[question].items()):
