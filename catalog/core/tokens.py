@@ -4,6 +4,7 @@ In: names `API/ENDPOINT` and a format a|b|c. Out: token strings, permanent token
 texts with every name replaced by its token units, or the other way round.
 """
 
+import json
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -31,11 +32,16 @@ def split_name(name: str) -> tuple[str, str]:
 
 def flat_token(name: str) -> str:
     api, endpoint = split_name(name)
-    return f"<<{api}&&{endpoint}>>"
+    return f"<<{_in_json(api)}&&{_in_json(endpoint)}>>"
 
 
 def part_token(part: str) -> str:
-    return f"<<{part}>>"
+    return f"<<{_in_json(part)}>>"
+
+
+def _in_json(part: str) -> str:
+    """As JSON writes it within quotes, so that a list of tokens is JSON whatever stands in a name."""
+    return json.dumps(part, ensure_ascii=False)[1:-1]
 
 
 def clause_token(domain: str, code: str, number: int) -> str:

@@ -4,7 +4,6 @@ In: a Candidate and the FilterContext of the run. Out: failures, each naming the
 One function per check; `query_failures` needs no trace, so a bad query costs no trace.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from functools import lru_cache
 from ahocorasick_rs import AhoCorasick
 
 from catalog.core.mentions import Mention, NameFinder
-from catalog.core.tokens import FORMATS, list_json, tool_units
+from catalog.core.tokens import FORMATS, tool_units
 from catalog.core.words import told
 from synthesis.core.names import (
     ODD,
@@ -31,7 +30,6 @@ from synthesis.core.names import (
 from synthesis.core.queries import RuleText, ToolText
 from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates, words
-from trace_site.lib.errors import TraceError
 from trace_site.lib.letters import count_words
 
 LONGEST_EVIDENCE = 400  # characters, as many as the longest tool name
@@ -243,10 +241,6 @@ def well_formed(candidate: Candidate) -> list[Failure]:
     if len(set(answer)) < len(answer):
         return [Failure("consistency", "The answer names a tool twice.", ", ".join(answer))]
     tokens = [_tokens(name) for name in answer]
-    if not all(tokens):
-        message = "The tool's token cannot stand in a JSON list."
-        pairs = zip(answer, tokens, strict=True)
-        return [Failure("consistency", message, name) for name, strings in pairs if not strings]
     if any(len(set(strings)) < len(answer) for strings in zip(*tokens, strict=True)):
         return [Failure("consistency", "Two answers share a token.", ", ".join(answer))]
     return []
@@ -254,13 +248,8 @@ def well_formed(candidate: Candidate) -> list[Failure]:
 
 @lru_cache(maxsize=100_000)
 def _tokens(name: str) -> tuple[str, ...]:
-    """A tool's tokens in each format, empty where a JSON list of them does not give them back."""
-    try:
-        strings = tuple("".join(tool_units(name, fmt)) for fmt in FORMATS)
-        lists = [json.loads(list_json([name], fmt)) for fmt in FORMATS]
-    except (TraceError, ValueError):
-        return ()
-    return strings if lists == [[string] for string in strings] else ()
+    """A tool's tokens in each format; a JSON list of them is JSON whatever its name holds (see `part_token`)."""
+    return tuple("".join(tool_units(name, fmt)) for fmt in FORMATS)
 
 
 def target(candidate: Candidate, context: FilterContext) -> list[Failure]:

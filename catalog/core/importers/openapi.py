@@ -8,8 +8,10 @@ Every operation is found, or the row says why not. Local references are followed
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from catalog.core.importers.detect import refusal
 from catalog.core.importers.documents import Twice
@@ -23,7 +25,8 @@ ITEM_KEYS = {"$ref", "summary", "description", "servers", "parameters", "additio
 PATH_MAPS = ("paths", "x-ms-paths")
 USED_KEYS = ("operationId", "summary", "description", "tags", "security", "deprecated")
 VERSION_SEGMENT = re.compile(r"(?:^|/)v(\d+)(?:/|$)", re.IGNORECASE)
-KINDS = {list: "a list", str: "a text", bool: "true or false"}
+KINDS = {list: "a list", dict: "an object", str: "a text", bool: "true or false"}
+MAX_REFERENCES = 100  # that are followed from one place; those that run in a circle end here
 
 
 def read(document: Json, shown: str) -> Iterator[FileRow]:
@@ -34,6 +37,58 @@ def read(document: Json, shown: str) -> Iterator[FileRow]:
         note = f"{len(webhooks)} webhooks: the vendor calls them, so they are no tools."
         yield FileRow(f"{shown}#/webhooks", note=note)
     yield from named(api_name(document, shown), _operations(document, shown))
+
+
+class BrokenReference(Exception):
+    """A reference that leads nowhere, to another file, or in a circle."""
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref[:200] if isinstance(ref, str) else "$ref"
+        super().__init__(f"the reference '{self.ref}' cannot be followed; bundle the document into one file.")
+
+
+def _layers(document: Json, value: Any, followed: list[str] | None = None) -> Iterator[Any]:
+    """A value and, where it is a reference, what each reference of its chain points to; a reference may have keys
+    beside it. Raises BrokenReference. Other documents are never opened.
+    """
+    followed = [] if followed is None else followed
+    yield value
+    while isinstance(value, dict) and "$ref" in value:
+        ref = value["$ref"]
+        if not isinstance(ref, str) or len(followed) == MAX_REFERENCES:
+            raise BrokenReference(ref)
+        followed.append(ref)
+        yield (value := _target(document, ref, followed))
+
+
+def _target(document: Json, ref: str, followed: list[str]) -> Any:
+    """What a JSON pointer in a URI leads to (RFC 6901), through references on its way; keys that were written without
+    percent encoding are found as well."""
+    pointer = unquote(ref.removeprefix("#")) if ref.startswith("#%2F") else ref.removeprefix("#")
+    steps = pointer.split("/")
+    if ref.startswith("#") and len(steps) > 1 and not steps[0]:
+        for path in ([unquote(step) for step in steps], unquote(pointer).split("/"), steps):
+            value: Any = document
+            for step in path[1:]:
+                key = step.replace("~1", "/").replace("~0", "~")
+                layers = _layers(document, value, followed)
+                value = next((found for one in layers if (found := _child(one, key)) is not None), None)
+            if value is not None:
+                return value
+    raise BrokenReference(ref)
+
+
+def _child(value: Any, key: str) -> Any:
+    if isinstance(value, list):
+        return value[int(key)] if re.fullmatch(r"[0-9]{1,6}", key) and int(key) < len(value) else None
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _followed(document: Json, value: Any) -> Any:
+    """A value, or what its references lead to in the end; an object without them where they lead nowhere."""
+    with suppress(BrokenReference):
+        *_, value = _layers(document, value)
+    return value
 
 
 def _object(value: Any) -> Json:
@@ -50,10 +105,11 @@ def _check(document: Json, shown: str) -> None:
         if lost in PATH_MAPS:
             message = f"the key '{lost}' is written twice{_at(line)}."
             raise refusal(f"{shown}#/{lost}", message, "Put all paths under one.")
-    if isinstance(elsewhere := _object(document.get("paths")).get("$ref"), str):
-        hint = "Bundle the document into one file."
-        raise refusal(f"{shown}#/paths", f"the paths are in another file ({elsewhere[:200]}).", hint)
-    if not any(_object(document.get(key)) for key in PATH_MAPS):
+    for key in PATH_MAPS:
+        if elsewhere := _object(_followed(document, document.get(key))).get("$ref"):
+            hint = "Bundle the document into one file."
+            raise refusal(f"{shown}#/{key}", f"the paths are in another file ({str(elsewhere)[:200]}).", hint)
+    if not any(_object(_followed(document, document.get(key))) for key in PATH_MAPS):
         only = "describes webhooks only, which the vendor calls" if "webhooks" in document else "has no paths"
         hint = "Import the document that lists the paths."
         raise refusal(f"{shown}#/paths", f"the document {only}, so it holds no tools.", hint)
@@ -61,8 +117,8 @@ def _check(document: Json, shown: str) -> None:
 
 def api_name(document: Json, shown: str) -> str:
     """By the title, else by the file; raises TraceError when neither says one."""
-    title = _object(document.get("info")).get("title")
-    words = re.sub(r"(?i)(\s+(rest\s+)?api)+\s*$", "", title[:1000].strip()) if isinstance(title, str) else ""
+    title = _text(document, _info(document).get("title"))
+    words = re.sub(r"(?i)(\s+(rest\s+)?api)+\s*$", "", title[:1000].strip())
     name = camel_case(words)
     if not name or len(name) > MAX_PART - 10:
         name = file_api_name(shown)
@@ -79,7 +135,9 @@ def api_version(document: Json) -> str:
     it would rename every tool at each release."""
     if stated := re.fullmatch(r"[vV]?([0-9]{1,4})", _version(document).strip()):
         return stated[1]
-    paths = [path for path in _object(document.get("paths")) if not path.startswith("x-")]
+    paths = [
+        path for path in _object(_followed(document, document.get("paths"))) if not path.startswith("x-")
+    ]
     found = {match[1] if (match := VERSION_SEGMENT.search(path)) else "" for path in paths}
     if len(found) == 1 and (only := found.pop()):
         return only
@@ -92,14 +150,23 @@ def api_version(document: Json) -> str:
 
 
 def _version(document: Json) -> str:
-    version = _object(document.get("info")).get("version")
-    return version if isinstance(version, str) else ""
+    return _text(document, _info(document).get("version"))
+
+
+def _info(document: Json) -> Json:
+    return _object(_followed(document, document.get("info")))
+
+
+def _text(document: Json, value: Any) -> str:
+    """A text, also where a reference leads to it; anything else is none."""
+    value = _followed(document, value)
+    return value if isinstance(value, str) else ""
 
 
 def _operations(document: Json, shown: str) -> Iterator[FileRow]:
     for key in PATH_MAPS:
-        for path, item, line in _entries(_object(document.get(key))):
-            if not path.startswith("x-"):
+        for path, item, line in _entries(_object(_followed(document, document.get(key)))):
+            if not path.startswith(("x-", "$")):
                 yield from _path_operations(document, path, item, f"{shown}#/{key}/{_step(path)}", line)
 
 
@@ -113,21 +180,22 @@ def _entries(values: Json) -> Iterator[tuple[str, Any, int | None]]:
 def _path_operations(
     document: Json, path: str, item: Any, where: str, doubled: int | None
 ) -> Iterator[FileRow]:
-    items = [item]
-    if isinstance(item, dict) and "$ref" in item:
-        target = _target(document, item)
-        if target is None:
-            yield _unfollowed(item, where)
-        else:
-            items.append(target)
-    for part in items:
+    layers = _layers(document, item)
+    while True:
+        try:
+            part = next(layers)
+        except StopIteration:
+            return
+        except BrokenReference as error:
+            yield FileRow(where, problem=str(error))
+            return
         if part is None:
             continue
         if not isinstance(part, dict):
             problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
             yield FileRow(where, problem=problem)
             continue
-        for method, fields, own_line in _methods(part):
+        for method, fields, own_line in _methods(document, part):
             at = f"{where}/{_step(method)}"
             line = doubled if own_line is None else own_line
             if line is None:
@@ -137,25 +205,26 @@ def _path_operations(
                 yield FileRow(at, problem=problem)
 
 
-def _methods(item: Json) -> Iterator[tuple[str, Any, int | None]]:
+def _methods(document: Json, item: Json) -> Iterator[tuple[str, Any, int | None]]:
     for key, value, line in _entries(item):
         # a method that no specification names is still an operation of the file
         known = key in ITEM_KEYS or (key.startswith("x-") and not key.endswith("-method"))
-        if key.lower() in METHODS or (not known and _object(value).keys() & {"operationId", "responses"}):
+        shape = {} if known else _object(_followed(document, value))
+        if key.lower() in METHODS or shape.keys() & {"operationId", "responses"}:
             yield key, value, line
-    for key, value, line in _entries(_object(item.get("additionalOperations"))):
+    for key, value, line in _entries(_object(_followed(document, item.get("additionalOperations")))):
         yield f"additionalOperations/{key}", value, line
 
 
 def _operation(
     document: Json, where: str, method: str, path: str, fields: Any, item: Json
 ) -> Iterator[FileRow]:
-    if isinstance(fields, dict) and "$ref" in fields:
-        target = _target(document, fields)
-        if not isinstance(target, dict):
-            yield _unfollowed(fields, where)
-            return
-        fields = target
+    try:
+        layers = list(_layers(document, fields))
+    except BrokenReference as error:
+        yield FileRow(where, problem=str(error))
+        return
+    fields = layers[-1]
     if not isinstance(fields, dict):
         problem = f"an operation must be an object, not {KINDS.get(type(fields), 'nothing')}."
         yield FileRow(where, problem=problem)
@@ -164,19 +233,24 @@ def _operation(
         if key in USED_KEYS:
             yield FileRow(where, problem=f"the key '{key}' is written twice{_at(line)}; leave one of them.")
             return
-    stated = fields.get("operationId")
-    own_id = " ".join(stated.split()) if isinstance(stated, str) else ""
+    for beside in reversed(layers[:-1]):  # keys beside a reference win over what it points to
+        fields = {**fields, **{key: beside[key] for key in USED_KEYS if key in beside}}
+    own_id = " ".join(_text(document, fields.get("operationId")).split())
     call = f"{method.upper()} {path}"
     endpoints = [name for name in (own_id, method.upper() + camel_case(path), call) if name]
     yield FileRow(where, endpoints=endpoints, tell=partial(_fields, document, fields, item, own_id, call))
+    for key in ("operationId", "summary", "description"):
+        if not isinstance(fields.get(key) or "", str) and not _text(document, fields[key]):
+            yield FileRow(f"{where}/{key}", note=_no_text(_followed(document, fields[key])))
     if calls := _object(fields.get("callbacks")):
         note = f"{len(calls)} callbacks: the vendor calls them, so they are no tools."
         yield FileRow(f"{where}/callbacks", note=note)
 
 
 def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) -> Json:
-    texts = fields.get("summary"), fields.get("description")
-    about = describe(*texts) or describe(item.get("summary"), item.get("description"))
+    texts = [_text(document, fields.get(key)) for key in ("summary", "description")]
+    about = describe(*texts)
+    about = about or describe(*(_text(document, item.get(key)) for key in ("summary", "description")))
     if not about:  # `Close room (DELETE /v2/rooms/{room_id}).`
         method, _, path = call.partition(" ")
         steps = [step for step in re.split(r"[/?&#]", path) if step]
@@ -198,21 +272,13 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
     }
 
 
-def _target(document: Json, item: Json) -> Any:
-    """What a local $ref points to; None for anything else: other documents are never opened."""
-    ref = item.get("$ref")
-    if not isinstance(ref, str) or not ref.startswith("#/"):
-        return None
-    target: Any = document
-    for part in ref[2:].split("/"):
-        target = _object(target).get(part.replace("~1", "/").replace("~0", "~"))
-    return target
-
-
-def _unfollowed(item: Json, where: str) -> FileRow:
-    ref = str(item["$ref"])[:200] if isinstance(item["$ref"], str) else "$ref"
-    problem = f"the reference '{ref}' cannot be followed; bundle the document into one file."
-    return FileRow(where, problem=problem)
+def _no_text(value: Any) -> str:
+    """Why a field that should be a text is left out."""
+    if isinstance(value, dict) and "$ref" in value:
+        return (
+            f"left out: the reference '{str(value['$ref'])[:200]}' cannot be followed; write its text here."
+        )
+    return f"left out: {KINDS.get(type(value), 'this')} is no text."
 
 
 def _at(line: int) -> str:

@@ -19,23 +19,42 @@ from trace_site.lib.letters import invisible
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
 # every repetition is bounded, so that no text takes more than linear time
-INLINE_TAG = (
-    r"</?(?:a|abbr|b|code|del|em|font|i|ins|kbd|mark|s|small|span|strong|sub|sup|tt|u|var)(?:\s[^<>]*)?/?>"
+SCRIPT = re.compile(
+    r"<(script|style)\b[^<]{0,2000}(?:<(?!/\1)[^<]{0,2000}){0,20}</\1\s*>|<!--.{0,500}?-->",
+    re.IGNORECASE | re.DOTALL,
 )
-SCRIPT = r"<(script|style)\b[^<]{0,2000}(?:<(?!/\1)[^<]{0,2000}){0,20}</\1\s*>"
-TAGS = (
-    (re.compile(SCRIPT, re.IGNORECASE), " "),
-    (re.compile(INLINE_TAG, re.IGNORECASE), ""),
-    (re.compile(r"</?[A-Za-z][^<>]*>|<!--.{0,500}?-->", re.DOTALL), " "),
+# only elements of HTML are markup: `<employee_id>`, `List<Payslip>` and `grade<B2 and tenure>5` are words of the text
+FLAGS = "async|checked|controls|defer|disabled|hidden|multiple|nowrap|open|readonly|required|selected"
+ATTRIBUTE = rf"\s+(?:[\w:.-]+\s{{0,9}}=\s{{0,9}}(?:\"[^\"<]*\"|'[^'<]*'|[^\s\"'<>]+)|(?:{FLAGS})(?=[\s/>]))"
+TAG = re.compile(rf"<(/?)([a-z][a-z0-9]{{0,9}})((?:{ATTRIBUTE}){{0,30}}\s*)(/?)>", re.IGNORECASE)
+INLINE = re.compile("a|abbr|b|code|del|em|font|i|ins|kbd|mark|s|small|span|strong|sub|sup|tt|u|var")
+UNCLOSED = re.compile(
+    "br|dd|dt|hr|img|li|p|td|th|tr|wbr"
+)  # may stand alone, and nobody names a placeholder so
+EMPTY = re.compile("area|base|col|embed|input|link|meta|source|track")
+ELEMENT = re.compile(
+    f"{INLINE.pattern}|{UNCLOSED.pattern}|{EMPTY.pattern}|acronym|address|article|aside|audio|basefont|bdi|bdo|big|"
+    "blockquote|body|button|canvas|caption|center|cite|colgroup|data|datalist|details|dfn|dialog|dir|div|dl|fieldset|"
+    "figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hgroup|html|iframe|label|legend|main|map|menu|"
+    "meter|nav|noscript|object|ol|optgroup|option|output|param|picture|pre|progress|q|rp|rt|ruby|samp|script|search|"
+    "section|select|slot|strike|style|summary|svg|table|tbody|template|textarea|tfoot|thead|time|title|ul|video"
 )
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+CODE = re.compile(
+    r"^[ \t]*```[\w+-]*[ \t]*\n([^`]{1,20000})```|(`{1,3})(?!`)([^`]{1,2000})\2(?!`)", re.MULTILINE
+)
+HELD = "\ue000"  # stands for a piece of code while marks are taken off around it
 LINE_MARKS = re.compile(
-    r"^[ \t]*(?:>[ \t]*)*(?:#{1,6}[ \t]+|[-*+][ \t]+|\d{1,4}\.[ \t]+|(?:[-*_][ \t]*){3,}$)?", re.MULTILINE
+    r"^[ \t]*(?:>(?![ \t]*[\d=])[ \t]*)*(?:#{1,6}[ \t]+|[-*+][ \t]+|\d{1,2}\.[ \t]+|(?:[-*_][ \t]*){3,}$)?",
+    re.MULTILINE,
 )
+# marks at the edges of words; inside `posted__gte`, `__init__` or `/files/**/x/**` they belong to the name
+OPENING = r"(?=[^\s*_)\]}.,;:/|])"
 INLINE_MARKS = (
-    (re.compile(r"```[^\n]*\n?|`+"), ""),
-    (re.compile(r"!?\[([^\[\]]{0,200})\]\([^)\s\[]{0,500}(?:\s+\"[^\"]{0,200}\")?\)"), r"\1"),
-    (re.compile(r"(\*\*|__)(?=\S)(.{1,150}?)(?<=\S)\1"), r"\2"),
-    (re.compile(r"(?<!\w)([*_])(?=\S)(.{1,150}?)(?<=\S)\1(?!\w)"), r"\2"),
+    (re.compile(r"(?<!\w)!?\[([^\[\]]{0,200})\]\([^)\s\[]{0,500}(?:\s+\"[^\"]{0,200}\")?\)"), r"\1"),
+    (re.compile(r"(?<![\w/*])\*\*(?=[^\s*)/])(.{1,150}?)(?<=[^\s*(\[/])\*\*"), r"\1"),
+    (re.compile(rf"(?<![\w/])__(?![a-z0-9_]+__){OPENING}((?:(?!\s__).){{1,150}}?)(?<=\S)__(?!\w)"), r"\1"),
+    (re.compile(rf"(?<![\w/*_])([*_]){OPENING}((?:(?!\s\1).){{1,150}}?)(?<=[^\s(\[/])\1(?!\w)"), r"\2"),
 )
 DEPRECATED = re.compile(
     r"\bthis (?:api )?(?:endpoint|operation|api|method|route|call|resource|function)"
@@ -154,14 +173,29 @@ def unique_names(candidates: Sequence[Sequence[str]]) -> list[str]:
 
 @lru_cache(maxsize=512)
 def plain_text(text: str) -> str:
-    """Text without HTML tags and markdown marks, on one line."""
-    text = text[: 2 * MAX_DESCRIPTION]
-    for pattern, replacement in TAGS:
-        text = pattern.sub(replacement, text)
-    text = LINE_MARKS.sub("", html.unescape(text))
+    """Text without HTML tags and markdown marks, on one line. Code between backticks stays as it is."""
+    pieces: list[str] = []
+
+    def hold(match: re.Match[str]) -> str:
+        pieces.append(match[1] or match[3])
+        return HELD
+
+    text = CODE.sub(hold, text[: 2 * MAX_DESCRIPTION].replace(HELD, " "))
+    text = SCRIPT.sub(" ", text)
+    closed = {match[2].lower() for match in TAG.finditer(text) if match[1]}
+
+    def untag(match: re.Match[str]) -> str:
+        name = match[2].lower()
+        stands = UNCLOSED.fullmatch(name) or (EMPTY.fullmatch(name) and (match[3].strip() or match[4]))
+        if not ELEMENT.fullmatch(name) or not (stands or name in closed):
+            return match[0]
+        return "" if INLINE.fullmatch(name) else " "
+
+    text = LINE_MARKS.sub("", ENTITY.sub(lambda match: html.unescape(match[0]), TAG.sub(untag, text)))
     for pattern, replacement in INLINE_MARKS:
         text = pattern.sub(replacement, text)
-    return " ".join(text.split())
+    held = iter(pieces)
+    return " ".join(re.sub(HELD, lambda _: next(held, ""), text.replace("`", "")).split())
 
 
 def describe(summary: Any, description: Any) -> str:

@@ -15,7 +15,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch.nn import functional
 
-from catalog.core.tokens import NameIndex, split_name
+from catalog.core.tokens import NameIndex, part_token, split_name
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
@@ -101,7 +101,7 @@ def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
     for tool in snapshot.tools:
         name, api, endpoint = tool["name"], *split_name(tool["name"])
         about = f"{name} {tool['description']}"
-        named = {f"<<{api}>>": api, f"<<{endpoint}>>": f"{endpoint} {tool['description']}"}
+        named = {part_token(api): api, part_token(endpoint): f"{endpoint} {tool['description']}"}
         for string in index.units[name]:
             texts[string].append(named.get(string, about))
     return {string: " ".join(parts[:8]) for string, parts in sorted(texts.items())}

@@ -1,0 +1,181 @@
+"""Files from the field: richer than their reader expected, and with names that look like markup."""
+
+from pathlib import Path
+
+import pytest
+
+from catalog.core.importers.read import read_catalog
+from catalog.core.importers.rows import CatalogFile, plain_text
+
+OPENAPI = "openapi: 3.1.0\ninfo: {title: Desk}\n"
+REF_CHAIN = (
+    OPENAPI
+    + """
+paths:
+  /rooms: {get: {operationId: listRooms, summary: Lists the rooms.}}
+  /bookings/{id}: {$ref: '#/components/pathItems/Booking'}
+  /v0/bookings/{id}: {$ref: '#/components/pathItems/OldBooking'}
+  /seats/{id}: {get: {$ref: '#/components/x-operations/seat'}}
+components:
+  pathItems:
+    Booking:
+      get: {operationId: getBooking, summary: Reads a booking.}
+      patch: {operationId: changeBooking, summary: Changes a booking.}
+      delete: {operationId: cancelBooking, summary: Cancels a booking.}
+    OldBooking: {$ref: '#/components/pathItems/LegacyBooking'}
+    LegacyBooking:
+      get: {operationId: getBookingLegacy, summary: Reads a booking of the old system., deprecated: true}
+      delete: {operationId: cancelBookingLegacy, summary: Cancels a booking of the old system.}
+  x-operations:
+    seat: {$ref: '#/components/x-operations/seatOfRoom'}
+    seatOfRoom: {operationId: getSeat, summary: Reads one seat of a room.}
+"""
+)
+
+
+def read(folder: Path, text: str, name: str = "desk.yaml") -> CatalogFile:
+    path = folder / name
+    path.write_text(text)
+    return read_catalog(path, shown=name, keep_going=True)
+
+
+def texts(file: CatalogFile) -> dict[str, str]:
+    return {record.name.partition("/")[2]: record.description for record in file.records}
+
+
+def test_chains_of_references_are_followed_to_their_end(tmp_path: Path) -> None:
+    file = read(tmp_path, REF_CHAIN)
+    assert (file.errors, file.notes) == ([], [])
+    assert texts(file)["getSeat"] == "Reads one seat of a room."
+    assert [*texts(file)][4:] == ["getBookingLegacy", "cancelBookingLegacy", "getSeat"]
+    assert [record.name for record in file.records if record.deprecated] == ["Desk/getBookingLegacy"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "key"),
+    [
+        ("#/paths/~1staff~1%7BstaffId%7D~1absences", "'x-other'"),
+        ("#/components/x-items/own%20absences", "own absences"),
+        ("#/components/x-items/l%C3%B6hne", "löhne"),
+        ("#/components/x-items/a%24b", "a$b"),
+        ("#/components/x-items/a%7E1b", "'a/b'"),
+        ("#/components/x-items/100%25", "'100%'"),
+        ("#/components/x-items/as%20is", "as%20is"),
+        ("#/components/x-items/list/0", "'list'"),
+        ("#/components/x-items/through/get/%2E%2E", "through"),
+    ],
+)
+def test_a_reference_is_a_uri(ref: str, key: str, tmp_path: Path) -> None:
+    item = "{get: {operationId: found, summary: Found.}}"
+    held = f"[{item}]" if key == "'list'" else item
+    held = "{$ref: '#/components/x-items/beyond'}" if key == "through" else held
+    text = f"""{OPENAPI}
+paths:
+  /staff/{{staffId}}/absences: {item.replace("found", "own")}
+  /other: {{$ref: '{ref}'}}
+components:
+  x-items:
+    {key}: {held}
+    beyond: {{get: {{'..': {item}}}}}
+"""
+    file = read(tmp_path, text)
+    assert (len(file.records), file.errors) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "components", "problem"),
+    [
+        (
+            "{$ref: '#/components/a'}",
+            "{a: {$ref: '#/components/b'}, b: {$ref: '#/components/a'}}",
+            "#/components/",
+        ),
+        ("{$ref: '#/components/a'}", "{a: {$ref: 'other.yaml#/b'}}", "'other.yaml#/b' cannot be followed"),
+        ("{get: {$ref: '#/components/a'}}", "{a: {$ref: '#/components/none'}}", "'#/components/none' cannot"),
+        ("{get: {$ref: '#/components/a/b'}}", "{a: {$ref: '#/components/a'}}", "cannot be followed"),
+        ("{$ref: '#/components/a'}", "{a: [1]}", "must hold an object, not a list"),
+    ],
+)
+def test_a_chain_that_ends_nowhere_says_so(path: str, components: str, problem: str, tmp_path: Path) -> None:
+    text = f"{OPENAPI}paths: {{/ok: {{get: {{summary: Fine.}}}}, /a: {path}}}\ncomponents: {components}\n"
+    file = read(tmp_path, text)
+    assert len(file.records) == 1
+    [error] = file.errors
+    assert problem in error.message
+
+
+def test_paths_and_words_beside_a_reference_count(tmp_path: Path) -> None:
+    text = f"""{OPENAPI.replace("{title: Desk}", "{$ref: '#/x-info'}")}
+x-info: {{title: Shared Desk}}
+paths: {{$ref: '#/x-paths'}}
+x-paths:
+  /a:
+    get: {{$ref: '#/x-operation', summary: Said here.}}
+x-operation: {{operationId: {{$ref: '#/x-id'}}, summary: Said there.}}
+x-id: getA
+"""
+    assert [(r.name, r.description) for r in read(tmp_path, text).records] == [
+        ("SharedDesk/getA", "Said here.")
+    ]
+
+
+def test_texts_are_followed_and_those_of_other_files_are_told(tmp_path: Path) -> None:
+    text = f"""{OPENAPI}
+paths:
+  /claims:
+    post: {{operationId: submitClaim, description: {{$ref: ./docs/submit-claim.md}}}}
+    get: {{operationId: listClaims, summary: {{$ref: '#/components/x-texts/list'}}, description: Lists claims.}}
+    put: {{operationId: putClaim, summary: [Puts, a claim]}}
+    patch: {{operationId: patchClaim, summary: Patches., description: {{en: Patches a claim.}}}}
+components:
+  x-texts: {{list: {{$ref: '#/components/x-texts/of'}}, of: Lists the expense claims of a cost centre}}
+"""
+    file = read(tmp_path, text)
+    assert texts(file)["listClaims"] == "Lists the expense claims of a cost centre. Lists claims."
+    notes = {note.where.rpartition("claims/")[2]: note.message for note in file.notes}
+    assert "./docs/submit-claim.md" in notes["post/description"]
+    assert notes["put/summary"] == "left out: a list is no text."
+    assert notes["patch/description"] == "left out: an object is no text."
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "Reads /employees/<employee_id>/contracts/<contract_id> as of a day.",
+        "Returns List<Payslip>; with ?group=month a Map<Month, Payslip>.",
+        "Bonus for staff with grade<B2 and tenure>5 years.",
+        "Returns an Optional<Object> or Set<T>, Page<Address>, Map<String,Link>.",
+        "All with a<b and c>d, x<p and y>z, tenure <5 and level >3.",
+        "Ask <ann@example.org> or <https://example.org>.",
+        "At /x/<address>/<title>/<time>/<code>/<source>/<input>.",
+        "Filter by posted__gte and posted__lte; __typename is __id__.",
+        "COUNT(*) or SUM(*); 2**3 and 4**5; /files/**/a/** and *.csv, *.json, */*.",
+        "See ?a=1&param=2&copy=3&lt=4.",
+        "Call items[0](x) and map[key](y).",
+        "Answers <employee><id>5</id></employee>.",
+    ],
+)
+def test_identifiers_are_no_markup(kept: str) -> None:
+    assert plain_text(kept) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (
+            "Returns a <b>list</b> of <i>open</i> posts.<br/>One page each.",
+            "Returns a list of open posts. One page each.",
+        ),
+        (
+            "Use `<tenant>.example.com` as the host, e.g. `curl <url>`.",
+            "Use <tenant>.example.com as the host, e.g. curl <url>.",
+        ),
+        ("**Use `a_b` <BR> now** and `<b>` with `__x__`, `*`.", "Use a_b now and <b> with __x__, *."),
+        ("<p>One<p class='a'>Two<ul hidden><li>a</ul><img src=x>", "One Two a"),
+        ("For those of\n>5 years and\n>= 3 posts\n> quoted", "For those of >5 years and >= 3 posts quoted"),
+        ('```json\n# {"a": "<b>"}\n```\nUse ```GET /x``` to read.', '# {"a": "<b>"} Use GET /x to read.'),
+        ("A &lt;b&gt; &amp;&nbsp;c &#233; __Note:__ _so_", "A <b> & c é Note: so"),
+    ],
+)
+def test_markup_is_taken_off_around_code(text: str, plain: str) -> None:
+    assert plain_text(text) == plain
