@@ -179,3 +179,57 @@ def test_identifiers_are_no_markup(kept: str) -> None:
 )
 def test_markup_is_taken_off_around_code(text: str, plain: str) -> None:
     assert plain_text(text) == plain
+
+
+OVERLOADS = """<edmx:Edmx Version="4.01" xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx"><edmx:DataServices>
+<Schema Namespace="Acme.Staff" Alias="S" xmlns="http://docs.oasis-open.org/odata/ns/edm">
+ <EntityType Name="Employee"><Key><PropertyRef Name="Id"/></Key></EntityType>
+ <Function Name="Headcount"><Parameter Name="Unit" Type="Edm.String"/></Function>
+ <Function Name="Headcount"/>
+ <Function Name="Headcount"><Parameter Name="Unit" Type="Edm.String"/><Parameter Name="AsOf" Type="Edm.Date"/></Function>
+ <Function Name="Find"><Parameter Name="Of" Type="Edm.String"/></Function>
+ <Function Name="Find"><Parameter Name="Of" Type="S.Employee"/></Function>
+ <Action Name="Move" IsBound="true"><Parameter Name="it" Type="S.Employee"/><Parameter Name="To" Type="Edm.String"/></Action>
+ <Action Name="Move" IsBound="true"><Parameter Name="it" Type="Collection(S.Employee)"/><Parameter Name="To" Type="Edm.String"/></Action>
+ <Action Name="Close"><Annotation Term="C.Description" String="General text."/><Parameter Name="Year" Type="Edm.Int32"/></Action>
+ <EntityContainer Name="Service">
+  <FunctionImport Name="Headcount" Function="S.Headcount"/>
+  <FunctionImport Name="Find" Function="S.Find"><Annotation Term="C.Description" String="Finds someone."/></FunctionImport>
+  <ActionImport Name="Close" Action="S.Close"><Annotation Term="C.Description" String="Closes this service."/></ActionImport>
+ </EntityContainer>
+ <Annotations Target="S.Move(S.Employee)"><Annotation Term="C.Description" String="Moves one."/>
+  <Annotation Term="C.Description" Qualifier="de" String="Verschiebt."/></Annotations>
+ <Annotations Target="Acme.Staff.Move( Collection(Acme.Staff.Employee) )"><Annotation Term="C.Description" String="Moves several."/></Annotations>
+ <Annotations Target="S.Headcount(Edm.String,Edm.Date)"><Annotation Term="C.Description" String="Counts on a day."/></Annotations>
+ <Annotations Target="S.Headcount()"><Annotation Term="C.Description" String="Counts all."/></Annotations>
+ <Annotations Target="S.Find(S.Employee)"><Annotation Term="C.Description" String="By an entity."/></Annotations>
+</Schema></edmx:DataServices></edmx:Edmx>"""  # noqa: E501
+
+
+def test_every_overload_is_a_tool_with_its_own_words(tmp_path: Path) -> None:
+    file = read(tmp_path, OVERLOADS, "hr.xml")
+    assert file.errors == []
+    assert texts(file) == {
+        "Headcount": "Counts all.",
+        "Headcount(Unit)": "Headcount (GET, with Unit).",
+        "Headcount(Unit, AsOf)": "Counts on a day.",
+        "Find": "Find (GET, with Of). Finds someone.",
+        "Find(Of)": "By an entity. Finds someone.",
+        "Close": "Closes this service.",
+        "Employee.Move": "Moves one.",
+        "EmployeeCollection.Move": "Moves several.",
+    }
+
+
+def test_a_description_that_was_made_here_says_so(tmp_path: Path) -> None:
+    file = read(tmp_path, OVERLOADS, "hr.xml")
+    made = "no description in the file; made from the name"
+    assert [r.name for r in file.records if r.source == made] == ["AcmeStaff/Headcount(Unit)"]
+    assert [note.message.partition(":")[0] for note in file.notes] == ["AcmeStaff/Headcount(Unit)"]
+    for name, text in {
+        "desk.yaml": f"{OPENAPI}paths: {{/a: {{get: {{operationId: a}}, put: {{summary: Puts.}}}}}}",
+        "desk.tools.json": '[{"name": "a"}, {"name": "b", "description": "Puts."}]',
+    }.items():
+        file = read(tmp_path, text, name)
+        assert [record.source for record in file.records] == [made, ""]
+        assert [note.message.partition(":")[0] for note in file.notes] == ["Desk/a"]

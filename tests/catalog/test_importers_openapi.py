@@ -345,6 +345,7 @@ def test_webhooks_and_callbacks_are_noted_as_no_tools(tmp_path: Path) -> None:
     assert [note.where for note in file.notes] == [
         "spec.json#/webhooks",
         "spec.json#/paths/~1a/get/callbacks",
+        "spec.json#/paths/~1a/get",  # has no description
     ]
     assert "2 webhooks" in file.notes[0].message
 

@@ -20,7 +20,15 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from catalog.core.importers.detect import refusal
 from catalog.core.importers.documents import check_size
-from catalog.core.importers.rows import FileRow, describe, file_api_name, named, says_deprecated, sentence
+from catalog.core.importers.rows import (
+    MADE,
+    FileRow,
+    describe,
+    file_api_name,
+    named,
+    says_deprecated,
+    sentence,
+)
 from catalog.core.words import camel_case, name_words
 from trace_site.lib.errors import TraceError
 
@@ -159,15 +167,31 @@ class Metadata:
                     self.annotations[self.full(node.get("Target"))] += node.all("Annotation")
 
     def full(self, name: str) -> str:
-        """A qualified name with its alias written out."""
+        """A qualified name, with the types of an overload after it or not, its aliases written out."""
         head, slash, tail = name.partition("/")
-        prefix, dot, rest = head.rpartition(".")
-        return f"{self.aliases.get(prefix, prefix)}{dot}{rest}{slash}{tail}"
+        head = re.sub(r"(?<![\w.])\w+(?=\.\w+(?![\w.]))", self._unaliased, "".join(head.split()))
+        return f"{head}{slash}{tail}"
 
-    def terms(self, node: Node, target: str) -> dict[str, Node]:
-        """Annotations of an element, inline or by target, under the last part of their term."""
-        found = [*node.all("Annotation"), *self.annotations.get(target, [])]
+    def _unaliased(self, match: re.Match[str]) -> str:
+        return self.aliases.get(match[0], match[0])
+
+    def terms(self, node: Node, *targets: str) -> dict[str, Node]:
+        """Annotations of an element, inline or by its targets, under the last part of their term; the last target
+        wins, and one without a qualifier over one with."""
+        found = [
+            *node.all("Annotation"),
+            *(one for target in targets for one in self.annotations.get(target, [])),
+        ]
+        found.sort(key=lambda annotation: not annotation.get("Qualifier"))
         return {annotation.get("Term").rpartition(".")[2]: annotation for annotation in found}
+
+    def overload(self, node: Node, full: str) -> tuple[str, dict[str, Node]]:
+        """The types of a function's or action's parameters, and its annotations: those of all its overloads, then its
+        own, whose target holds all types, or that of the thing an action is bound to."""
+        types = [self.full(parameter.get("Type")) for parameter in node.all("Parameter")]
+        signatures = [types[:1], types] if node.tag == "Action" else [types]
+        targets = [full, *(f"{full}({','.join(one)})" for one in signatures)]
+        return ",".join(types), self.terms(node, *targets)
 
     def keys(self, type_name: str) -> list[str]:
         for _ in range(MAX_BASES):
@@ -283,7 +307,7 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str
     for place, container in places:
         for node in container.all("FunctionImport", "ActionImport"):
             imported.add(called := metadata.full(node.get("Function") or node.get("Action")))
-            yield _import(metadata, node, f"{place}/{node.get('Name')}", called, version)
+            yield from _imports(metadata, node, f"{place}/{node.get('Name')}", called, version)
     for place, container in places:
         for node in container.all("EntitySet", "Singleton"):
             yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}", version)
@@ -299,9 +323,11 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str
 
 
 def _tool(
-    where: str, endpoints: list[str], about: str, tags: list[str], deprecated: bool, version: str
+    where: str, endpoints: list[str], lead: str, about: str, tags: list[str], deprecated: bool, version: str
 ) -> FileRow:
-    fields = {"description": about, "permissions": tags, "deprecated": deprecated, "version": version}
+    """`lead` is made from names; without a text `about` the tool says so."""
+    fields = {"permissions": tags, "deprecated": deprecated, "version": version}
+    fields |= {"description": describe(lead, about), "source": "" if about else MADE}
     return FileRow(where, endpoints=endpoints, tell=lambda: fields)
 
 
@@ -328,23 +354,43 @@ def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> It
     dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
     for verb in verbs:
         lead = verb.of_singleton if node.tag == "Singleton" else verb.of_set
-        words = describe(lead.format(title, f" ({keys})" if keys else ""), about)
+        words = lead.format(title, f" ({keys})" if keys else "")
         endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
-        yield _tool(where, endpoints, words, tags(node) or tags(kind), dead, version)
+        yield _tool(where, endpoints, words, about, tags(node) or tags(kind), dead, version)
 
 
-def _import(metadata: Metadata, node: Node, target: str, called: str, version: str) -> FileRow:
+def _imports(metadata: Metadata, node: Node, target: str, called: str, version: str) -> Iterator[FileRow]:
+    """One tool for each overload of what is imported, the shortest first: it has the plain name."""
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     if not name:
-        return FileRow(where, problem="the import has no name.")
-    source = next(iter(metadata.callables.get(called, [])), node)
-    terms = metadata.terms(node, target) | metadata.terms(source, called)
-    about = about_of(node, terms) or about_of(source, terms) or node.get("label")
+        yield FileRow(where, problem="the import has no name.")
+        return
+    unbound = [one for one in metadata.callables.get(called, []) if one.get("IsBound").lower() != "true"]
+    unbound = sorted(unbound or [node], key=lambda one: len(one.all("Parameter")))
     method = node.get("HttpMethod") or ("POST" if node.tag == "ActionImport" else "GET")
-    parameters = ", ".join(one.get("Name") for one in source.all("Parameter") or node.all("Parameter"))
-    lead = f"{sentence(name)} ({method}{f', with {parameters}' if parameters else ''})."
-    dead = is_deprecated(terms) or says_deprecated(about)
-    return _tool(where, [name, f"{method}{name}"], about or lead, tags(node), dead, version)
+    own = metadata.terms(node, target)
+    general = about_of(node, own)
+    for source in unbound:
+        types, terms = metadata.overload(source, called) if source is not node else ("", own)
+        parameters = source.all("Parameter") or node.all("Parameter")
+        rest = ", ".join(one.get("Name") for one in parameters)
+        types = types or ",".join(one.get("Type") for one in parameters)
+        special = about_of(source, terms)
+        about = general or special or node.get("label")
+        lead = f"{sentence(name)} ({method}{f', with {rest}' if rest else ''})."
+        plain, full = [name, f"{method}{name}"], [f"{name}({rest})", f"{name}({types})"]
+        if several := len(unbound) > 1:
+            about = describe(special, general) if special else about
+        dead = is_deprecated(own) or is_deprecated(terms) or says_deprecated(about)
+        yield _tool(
+            f"{where}({types})" if several else where,
+            [name, *full, *plain[1:]] if several else [*plain, *full],
+            lead if several and not special or not about else "",
+            about,
+            tags(node),
+            dead,
+            version,
+        )
 
 
 def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], version: str) -> FileRow:
@@ -352,10 +398,10 @@ def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], ve
     inner = re.sub(r"^Collection\((.*)\)$", r"\1", bound)
     owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")
     rest = ", ".join(parameter.get("Name") for parameter in parameters[1:])
-    terms = metadata.terms(node, full)
+    types, terms = metadata.overload(node, full)
     about = about_of(node, terms)
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
     dead = is_deprecated(terms) or says_deprecated(about)
-    where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})"]
-    return _tool(where, endpoints, about or lead, [], dead, version)
+    where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})", f"{endpoint}({types})"]
+    return _tool(where, endpoints, "" if about else lead, about, [], dead, version)

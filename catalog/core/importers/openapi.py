@@ -15,7 +15,15 @@ from urllib.parse import unquote
 
 from catalog.core.importers.detect import refusal
 from catalog.core.importers.documents import Twice
-from catalog.core.importers.rows import FileRow, describe, file_api_name, named, says_deprecated, sentence
+from catalog.core.importers.rows import (
+    MADE,
+    FileRow,
+    describe,
+    file_api_name,
+    named,
+    says_deprecated,
+    sentence,
+)
 from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
 
@@ -251,7 +259,8 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
     texts = [_text(document, fields.get(key)) for key in ("summary", "description")]
     about = describe(*texts)
     about = about or describe(*(_text(document, item.get(key)) for key in ("summary", "description")))
-    if not about:  # `Close room (DELETE /v2/rooms/{room_id}).`
+    made = not about
+    if made:  # `Close room (DELETE /v2/rooms/{room_id}).`
         method, _, path = call.partition(" ")
         steps = [step for step in re.split(r"[/?&#]", path) if step]
         words = " ".join(f"by {sentence(step)}" if "{" in step else sentence(step) for step in steps).lower()
@@ -269,6 +278,7 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
         "permissions": list(dict.fromkeys(scopes or tags)),
         "deprecated": flag if isinstance(flag, bool) else says_deprecated(*texts),
         "version": _version(document)[:MAX_VERSION],
+        "source": MADE if made else "",
     }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from catalog.core.importers import odata, openapi
 from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
 from catalog.core.importers.documents import Twice, check_size, read_document
-from catalog.core.importers.rows import CatalogFile, FileRow, collect, describe, file_api_name, sentence
+from catalog.core.importers.rows import MADE, CatalogFile, FileRow, collect, describe, file_api_name, sentence
 from catalog.core.tool import MAX_PART, RowError, ToolRecord, refuse_duplicates
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
@@ -279,8 +279,8 @@ def _mcp_row(api: str, tool: Any, where: str) -> FileRow:
     text = tool.get("description")
     if text is not None and not isinstance(text, str):
         return FileRow(where, problem="'description' must be text.", name=name)
-    description = describe(title, text) or f"{sentence(tool['name'])}."
-    return FileRow(where, {"name": name, "description": description})
+    fields = {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."}
+    return FileRow(where, fields | {"source": "" if describe(title, text) else MADE})
 
 
 if __name__ == "__main__":

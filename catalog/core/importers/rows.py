@@ -18,6 +18,7 @@ from trace_site.lib.letters import invisible
 
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
+MADE = "no description in the file; made from the name"  # the source of such a tool
 # every repetition is bounded, so that no text takes more than linear time
 SCRIPT = re.compile(
     r"<(script|style)\b[^<]{0,2000}(?:<(?!/\1)[^<]{0,2000}){0,20}</\1\s*>|<!--.{0,500}?-->",
@@ -103,6 +104,7 @@ def collect(
     """Check every row; stops at `max_errors` bad ones. `max_text` (characters) stops a file that repeats itself."""
     file = CatalogFile(fmt)
     text = 0
+    made: list[ToolRecord] = []
     for row in rows:
         where = printable(row.where)
         if row.note:
@@ -116,6 +118,7 @@ def collect(
                 what = f"{hidden} character{'s' * (hidden != 1)} that nobody sees"
                 file.notes.append(RowError(where, f"{what}, in '{file.records[-1].name}'."))
             text += len(file.records[-1].description)
+            made += file.records[-1:] if file.records[-1].source == MADE else []
         except TraceError as error:
             name = row.name or row.fields.get("name")
             name = name.strip() if isinstance(name, str) else ""
@@ -133,6 +136,10 @@ def collect(
         else:
             continue
         raise TraceError(message, code="too_large", where=where, hint=hint)
+    if made:
+        many = f"{len(made)} tools such as {made[0].name}" if len(made) > 1 else made[0].name
+        note = f"{many}: no description in the file; one was made from the name. Write a better one there."
+        file.notes.append(RowError(made[0].where, note))
     return file
 
 
