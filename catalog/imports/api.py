@@ -23,6 +23,7 @@ from trace_site.rest.schema import InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
 Out = serializers.Serializer[Any]
+NOTES = "what is no tool by design, and texts that were left out or made"
 
 
 class ImportIn(InputSerializer):
@@ -119,7 +120,7 @@ class PreviewOut(Out):
     removed = NamedTool(many=True)
     deprecated = TextList()
     skipped = SkippedOut(many=True)
-    notes = SkippedOut(many=True, help_text="what the file holds that is no tool by design")
+    notes = SkippedOut(many=True, help_text=NOTES)
     impact = ImpactOut(many=True, help_text="what would turn stale")
 
 
@@ -146,9 +147,7 @@ class ImportDetail(ImportRow):
     errors = TextList(  # type: ignore[assignment]
         source="counts.errors", default=list, help_text="the skipped rows"
     )
-    notes = TextList(
-        source="counts.notes", default=list, help_text="what the file holds that is no tool by design"
-    )
+    notes = TextList(source="counts.notes", default=list, help_text=NOTES)
     done = serializers.SerializerMethodField()
 
     class Meta(ImportRow.Meta):

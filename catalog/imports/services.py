@@ -116,7 +116,7 @@ def _forget_embeddings(ids: Sequence[int]) -> None:
 class ImportResult:
     """What an import did, or, for a dry run, would do. `catalog_import` is None when nothing was written.
 
-    `notes` tell what the file holds that is no tool by design, and what was taken out. `known` has the ids of the
+    `notes` tell what is no tool by design, and texts that were left out, changed or made. `known` has the ids of the
     tools it changes, retires or brings back. `plan` names what it does to the catalog as it was found: equal plans,
     equal effects.
     """

@@ -1,6 +1,8 @@
 """Files from the field: richer than their reader expected, and with names that look like markup."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -233,3 +235,48 @@ def test_a_description_that_was_made_here_says_so(tmp_path: Path) -> None:
         file = read(tmp_path, text, name)
         assert [record.source for record in file.records] == [made, ""]
         assert [note.message.partition(":")[0] for note in file.notes] == ["Desk/a"]
+
+
+FUNCTION = {"type": "function", "function": {"name": "get_slip", "description": "Reads a payslip."}}
+SLIP = {"name": "get_slip", "description": "Reads a payslip.", "inputSchema": {"type": "object"}}
+LISTED = {"name": "list_slips", "description": "Lists payslips.", "inputSchema": {"type": "object"}}
+PAGES = [{"jsonrpc": "2.0", "id": 1, "result": {"tools": [SLIP], "nextCursor": "b64:Mg"}}]
+PAGES += [{"jsonrpc": "2.0", "id": 2, "result": {"tools": [LISTED]}}]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"model": "gpt-4o", "messages": [], "tools": [FUNCTION]},
+        [FUNCTION],
+        {"tools": [{"type": "web_search"}, FUNCTION]},
+        {"tools": [{"type": "function", **FUNCTION["function"]}]},  # type: ignore[dict-item]
+        {"functions": [FUNCTION["function"]]},
+        {"contents": [], "tools": [{"functionDeclarations": [FUNCTION["function"]]}]},
+        {"toolConfig": {"tools": [{"toolSpec": FUNCTION["function"]}]}},
+        [{"name": "get_slip", "description": "Reads a payslip.", "input_schema": {}}],
+    ],
+)
+def test_tools_of_a_request_to_a_model_are_read(document: Any, tmp_path: Path) -> None:
+    file = read(tmp_path, json.dumps(document), "assistant.json")
+    assert file.errors == []
+    assert [(r.name, r.description) for r in file.records] == [("Assistant/get_slip", "Reads a payslip.")]
+
+
+@pytest.mark.parametrize("name", ["acme.pages.jsonl", "acme.ndjson", "acme.json", "acme.pages.json"])
+def test_pages_of_an_mcp_server_are_read_as_one_list(name: str, tmp_path: Path) -> None:
+    lines = "".join(json.dumps(page) + "\n" for page in PAGES)
+    for text in (lines, json.dumps(PAGES)):
+        if text is lines or not name.endswith(("jsonl", "ndjson")):
+            file = read(tmp_path, text, name)
+            assert file.errors == []
+            assert [record.name for record in file.records] == ["Acme/get_slip", "Acme/list_slips"]
+
+
+def test_a_last_page_that_goes_on_is_an_error(tmp_path: Path) -> None:
+    for text, where in {
+        "\n".join(map(json.dumps, PAGES[::-1])): "acme.jsonl:2#/result/nextCursor",
+        json.dumps(PAGES[:1]): "acme.json#/0/result/nextCursor",
+    }.items():
+        [error] = read(tmp_path, text, where.partition("#")[0].partition(":")[0]).errors
+        assert (error.where, "more tools" in error.message) == (where, True)

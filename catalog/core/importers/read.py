@@ -18,12 +18,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from catalog.core.importers import odata, openapi
+from catalog.core.importers import odata, openapi, tool_lists
 from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
-from catalog.core.importers.documents import Twice, check_size, read_document
-from catalog.core.importers.rows import MADE, CatalogFile, FileRow, collect, describe, file_api_name, sentence
-from catalog.core.tool import MAX_PART, RowError, ToolRecord, refuse_duplicates
-from catalog.core.words import camel_case
+from catalog.core.importers.documents import check_size, read_document
+from catalog.core.importers.rows import CatalogFile, FileRow, collect
+from catalog.core.tool import RowError, ToolRecord, refuse_duplicates
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import jsonl_lines, parse_jsonl_line
 from trace_site.lib.texts import Lines, header, sheet_rows, undecoded
@@ -77,10 +76,10 @@ def read_whole(path: Path, shown: str, fmt: str, max_errors: int | None, max_tex
     if fmt == "odata":
         return collect("odata", odata.read(odata.read_edmx(path, shown), shown), max_errors, max_text)
     document = read_document(path, shown)
-    kind = document_kind(document, shown)
+    kind = "mcp" if tool_lists.holds_tools(document) else document_kind(document, shown)
     if fmt not in ("document", kind) and {fmt, kind} != {"openapi", "swagger"}:
         raise refusal(shown, f"this is an {kind} file, not {fmt}.", f"Choose the format auto or {kind}.")
-    rows = read_mcp(document, shown) if kind == "mcp" else openapi.read(document, shown)
+    rows = tool_lists.read(document, shown) if kind == "mcp" else openapi.read(document, shown)
     return collect(kind, rows, max_errors, max_text)
 
 
@@ -220,6 +219,7 @@ def unguard(cell: str) -> str:
 def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
     """Every line that is not blank. `shown` names the file in messages."""
     check_size(path, shown, MAX_BYTES)
+    api, goes_on = "", list[str]()
     for number, text in jsonl_lines(path, shown, MAX_LINE, MAX_LINES):
         where = f"{shown}:{number}"
         try:
@@ -227,9 +227,14 @@ def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
         except TraceError as error:
             yield FileRow(where, problem=error.message)
             continue
+        if tool_lists.holds_tools([row]):  # a page of tools a line
+            api = api or tool_lists.api_name(row, shown)
+            yield from tool_lists.rows(api, row, f"{where}#", goes_on)
+            continue
         double, name = _double(text), str(row.get("name") or "")
         problem = f"the key '{double}' is written twice."
         yield FileRow(where, problem=problem, name=name) if double else FileRow(where, row)
+    yield from tool_lists.unfinished(goes_on)
 
 
 def _double(raw: str) -> str:
@@ -239,48 +244,6 @@ def _double(raw: str) -> str:
     pairs: list[tuple[str, Any]] = json.loads(raw, object_pairs_hook=lambda found: found)
     keys = [key for key, _ in pairs]
     return next((key for key in COLUMNS[:5] if keys.count(key) > 1), "")
-
-
-def read_mcp(document: Any, shown: str) -> Iterator[FileRow]:
-    """Every tool that an MCP server lists, with its JSON pointer: the answer of `tools/list`, alone or in JSON-RPC, a
-    plain array, or the Docker registry's form.
-
-    API = the server's name where the file gives it, else the name of the file.
-    """
-    around, pointer = ({"tools": document}, "") if isinstance(document, list) else (document, "/tools")
-    if isinstance(result := around.get("result"), dict):
-        around, pointer = result, "/result/tools"
-    server = around.get("serverInfo")
-    stated = (server if isinstance(server, dict) else around).get("name")
-    api = camel_case(stated) if isinstance(stated, str) else ""
-    api = api if 0 < len(api) <= MAX_PART else file_api_name(shown)
-    if not api:
-        hint = "Name the file after the server, such as stripe.tools.json."
-        raise refusal(shown, "neither the list nor the file name says which server this is.", hint)
-    for number, tool in enumerate(around["tools"]):
-        yield _mcp_row(api, tool, f"{shown}#{pointer}/{number}")
-    if around.get("nextCursor"):
-        problem = "the server has more tools than this page; ask for the rest and put all into one list."
-        yield FileRow(f"{shown}#{pointer.removesuffix('/tools')}/nextCursor", problem=problem)
-
-
-def _mcp_row(api: str, tool: Any, where: str) -> FileRow:
-    if not isinstance(tool, dict):
-        return FileRow(where, problem="a tool must be an object.")
-    name = tool.get("name")
-    if not isinstance(name, str) or not name.strip():
-        return FileRow(where, problem="'name' is missing.")
-    name = f"{api}/{name.strip()}"
-    if isinstance(tool, Twice) and any(key in ("name", "description") for key, _, _ in tool.earlier):
-        problem = "'name' or 'description' is written twice; leave one of them."
-        return FileRow(where, problem=problem, name=name)
-    notes = tool.get("annotations")
-    title = tool.get("title") or (notes.get("title") if isinstance(notes, dict) else None)
-    text = tool.get("description")
-    if text is not None and not isinstance(text, str):
-        return FileRow(where, problem="'description' must be text.", name=name)
-    fields = {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."}
-    return FileRow(where, fields | {"source": "" if describe(title, text) else MADE})
 
 
 if __name__ == "__main__":

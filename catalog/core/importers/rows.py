@@ -65,7 +65,7 @@ DEPRECATED = re.compile(
 )
 # parts of a file name that say what kind of file it is, not whose
 KIND = re.compile(
-    r"(?:docker|mcp|tools?|list|openapi|oas|swagger|odata|edmx?|csdl|metadata|spec|schema|public|api|json|ya?ml|xml"
+    r"(?:docker|mcp|tools?|list|pages?|openapi|oas|swagger|odata|edmx?|csdl|metadata|spec|schema|public|api|json|ya?ml|xml"
     r"|copy|v(?=\d)|\d|[-_ $()])+",
     re.IGNORECASE,
 )
