@@ -1,5 +1,6 @@
 """Synthesis runs on the database: complete, resumable, topped up, never twice."""
 
+import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -9,6 +10,11 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
+from catalog.core.tokens import flat_token, list_json
+from catalog.imports.services import catalog_import
+from catalog.models import NeighbourList, TokenUnit, Tool
+from rules.models import Rule, RuleVersion
+from rules.services import clauses_publish
 from synthesis.core.recipe import default_recipe
 from synthesis.datasets.files import rebuild_start
 from synthesis.generate import pipeline, runs, services
@@ -239,3 +245,50 @@ def test_a_dead_endpoint_is_named_before_anything_starts(llm):
     with pytest.raises(TraceError, match="cannot be reached"):
         start(writer="llm")
     assert Job.objects.count() == 0
+
+
+def test_tools_with_marks_of_json_in_their_names_are_written_and_delivered(tmp_path):
+    path = tmp_path / "staff.json"
+    show, index = (f"App\\Http\\Controllers\\EmployeeController::{verb}" for verb in ("show", "index"))
+    paths = {
+        "/employees": {"get": {"operationId": index, "summary": "Lists the employees of a company."}},
+        "/employees/{id}": {"get": {"operationId": show, "summary": "Reads one employee of a company."}},
+        "/notes": {"post": {"operationId": 'Add "quick" note', "summary": "Adds a note to a file."}},
+    }
+    info = {"title": "Staff Portal", "version": "1.0"}
+    path.write_text(json.dumps({"openapi": "3.0.0", "info": info, "paths": paths}))
+    catalog_import(path=path, domain="hr")
+    for tool in Tool.objects.all():
+        others = list(Tool.objects.exclude(pk=tool.pk).values_list("pk", flat=True))
+        NeighbourList.objects.create(tool=tool, neighbour_ids=others, scores=[0.5] * len(others))
+    target, other = (Tool.objects.get(endpoint=one) for one in (show, index))
+    says = f"One employee by number is read with {target.name}; the whole list of a company comes from {other.name}."
+    clauses = [
+        {
+            "when": "one employee is asked for",
+            "route_to": target.name,
+            "exception": False,
+            "signals": ["number 4711"],
+        },
+        {
+            "when": "the whole list of a company is asked for",
+            "route_to": other.name,
+            "exception": True,
+            "signals": ["the whole list"],
+        },
+    ]
+    names = {tool.name: tool for tool in Tool.objects.all()}
+    rule = Rule.objects.create(code="STAFF_ONE", domain=target.domain)
+    version = RuleVersion.objects.create(
+        **{"rule": rule, "number": 1, "target": target, "confusable_ids": [other.pk], "text": says},
+        **{"clauses": clauses, "content_hash": "rule-1"},
+    )
+    rule.published = version
+    rule.save()
+    clauses_publish([rule.pk])
+    counts = run_job(start().job)
+    assert (counts["written"], counts["filtered"], counts["ready"]) == (6, 0, 6)
+    assert {name for sample in Sample.objects.all() for name in sample.answer} <= names.keys()
+    strings = set(TokenUnit.objects.filter(family="flat").values_list("string", flat=True))
+    assert strings == {flat_token(name) for name in names}
+    assert [json.loads(list_json([name], "a")) for name in names]
