@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.core.tokens import split_name
+from catalog.core.tokens import flat_token, split_name
 from catalog.core.words import name_words, plain_words, told
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import UNSTORABLE, content_hash
@@ -15,6 +15,7 @@ from trace_site.lib.letters import entered
 
 MAX_NAME = 400
 MAX_PART = 300
+MAX_TOKEN = 700
 MAX_DESCRIPTION = 20_000
 MAX_VERSION = 60
 
@@ -72,6 +73,8 @@ def parse_tool(row: Mapping[str, Any], where: str) -> ToolRecord:
     if any(part != part.strip() for part in parts) or max(map(len, parts)) > MAX_PART:
         limits = f"must have no outer spaces and at most {MAX_PART} characters"
         raise _bad(where, f"the two parts of '{name[:80]}' {limits}.")
+    if len(flat_token(name)) > MAX_TOKEN:
+        raise _bad(where, f"'name' holds too many backslashes or quotation marks: '{name[:80]}'.")
     granted = row.get("permissions")
     granted = [] if granted is None else granted
     if not isinstance(granted, list) or not all(isinstance(item, str) for item in granted):

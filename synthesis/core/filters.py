@@ -30,6 +30,7 @@ from synthesis.core.names import (
 from synthesis.core.queries import RuleText, ToolText
 from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates, words
+from trace_site.lib.errors import TraceError
 from trace_site.lib.letters import count_words
 
 LONGEST_EVIDENCE = 400  # characters, as many as the longest tool name
@@ -182,12 +183,13 @@ def clean_voice(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failu
     # permission tags written as tags; one that is a plain word says nothing
     tags = [tag for tag in sorted(candidate.permission_tags) if tag in trace and TAG_MARK.search(tag)]
     told += [(*span, "The trace names a permission.") for tag in tags for span in whole_words(trace, tag)]
-    token = "The trace holds a token string."
+    told = [one for one in told if trace[slice(*one[:2])].casefold() not in own]
+    told += [(*match.span(), "The trace holds a token string.") for match in TOKEN_STRING.finditer(trace)]
     return [
         failure_at("clean_voice", message, trace, start, end)
         for start, end, message in told
-        if trace[start:end].casefold() not in own and not within(start, mentions)
-    ] + [failure_at("clean_voice", token, trace, *match.span()) for match in TOKEN_STRING.finditer(trace)]
+        if not within(start, mentions)
+    ]
 
 
 TIER_SIZES = {"easy": range(1, 2), "medium": range(2, 4), "hard": range(4, 1000)}
@@ -241,6 +243,8 @@ def well_formed(candidate: Candidate) -> list[Failure]:
     if len(set(answer)) < len(answer):
         return [Failure("consistency", "The answer names a tool twice.", ", ".join(answer))]
     tokens = [_tokens(name) for name in answer]
+    if nameless := [name for name, strings in zip(answer, tokens, strict=True) if not strings]:
+        return [Failure("consistency", "The answer is no tool's name.", name) for name in nameless]
     if any(len(set(strings)) < len(answer) for strings in zip(*tokens, strict=True)):
         return [Failure("consistency", "Two answers share a token.", ", ".join(answer))]
     return []
@@ -248,8 +252,11 @@ def well_formed(candidate: Candidate) -> list[Failure]:
 
 @lru_cache(maxsize=100_000)
 def _tokens(name: str) -> tuple[str, ...]:
-    """A tool's tokens in each format; a JSON list of them is JSON whatever its name holds (see `part_token`)."""
-    return tuple("".join(tool_units(name, fmt)) for fmt in FORMATS)
+    """A tool's tokens in each format, empty where it is no tool's name; JSON can hold them, see `part_token`."""
+    try:
+        return tuple("".join(tool_units(name, fmt)) for fmt in FORMATS)
+    except TraceError:
+        return ()
 
 
 def target(candidate: Candidate, context: FilterContext) -> list[Failure]:
@@ -314,9 +321,8 @@ def unknown_names(trace: str, context: FilterContext, mentions: Sequence[Mention
     plain = Plain(trace)
     shown = context.names.mentions(plain.text)
     spans = [(start, end) for start, end, _ in shown] + context.names.invented(plain.text, shown)
-    known = {(start, end) for start, end, _ in mentions}
-    places = sorted({plain.span(start, end) for start, end in spans} - known)
-    return [(start, end, trace[start:end]) for start, end in places]
+    places = sorted({plain.span(start, end) for start, end in spans})
+    return [(start, end, trace[start:end]) for start, end in places if not within(start, mentions)]
 
 
 def consistency(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failure]:

@@ -280,3 +280,9 @@ def test_a_last_page_that_goes_on_is_an_error(tmp_path: Path) -> None:
     }.items():
         [error] = read(tmp_path, text, where.partition("#")[0].partition(":")[0]).errors
         assert (error.where, "more tools" in error.message) == (where, True)
+
+
+def test_a_name_whose_token_would_be_too_long_is_listed(tmp_path: Path) -> None:
+    row = {"name": "\\" * 100 + "/" + "\\" * 290, "description": "Pays."}
+    [error] = read(tmp_path, json.dumps(row) + "\n", "tools.jsonl").errors
+    assert "too many backslashes" in error.message

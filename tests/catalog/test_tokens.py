@@ -1,11 +1,13 @@
 """Token strings, the ledger and the substitution of names by tokens."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.core.ledger import LedgerRow, assign_slots
-from catalog.core.tokens import NameIndex, clause_token, split_name, tool_units
+from catalog.core.tokens import FORMATS, NameIndex, clause_token, list_json, split_name, tool_units
 from trace_site.lib.errors import TraceError
 
 WORD = st.text(alphabet="abAB09_-. ", min_size=1, max_size=6).filter(
@@ -121,3 +123,15 @@ def test_slots_are_permanent_over_any_history(history: list[list[str]]) -> None:
         for family in ("flat", "part", "wrap"):
             slots = [row.slot for row in ledger if row.family == family]
             assert slots == list(range(len(slots)))
+
+
+@pytest.mark.parametrize(
+    "endpoint", ['say "so"', "App\\Http::show", "\\", '\\"', "List<T>", "a&&b", "x>>", "</tid>"]
+)
+def test_a_list_of_tokens_is_json_and_names_come_back(endpoint: str) -> None:
+    names = [f"Pay/{endpoint}", "Pay/x"]
+    for fmt in FORMATS:
+        index = NameIndex(names, fmt)
+        written = list_json(names[:1], fmt)
+        assert index.named(written) == names[:1] and len(json.loads(written)) == 1
+        assert index.to_names("".join(tool_units(names[0], fmt))) == names[0]

@@ -247,9 +247,26 @@ def test_a_dead_endpoint_is_named_before_anything_starts(llm):
     assert Job.objects.count() == 0
 
 
-def test_tools_with_marks_of_json_in_their_names_are_written_and_delivered(tmp_path):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "App\\Http\\Controllers\\EmployeeController::{}",
+        '{} of "one"',
+        "Page<Staff>.{}",
+        "{}<<staff>>",
+        "staff&&{}",
+        "{{{}}}",
+        "staff;{},#1|2",
+        "[{}](x)",
+        "{}?$filter='x'&y=%22",
+        "</tid>{}",
+        "\\{}\\",
+        "показать {} №1",
+    ],
+)
+def test_tools_with_any_marks_in_their_names_are_written_and_delivered(name, tmp_path):
     path = tmp_path / "staff.json"
-    show, index = (f"App\\Http\\Controllers\\EmployeeController::{verb}" for verb in ("show", "index"))
+    show, index = name.format("show"), name.format("index")
     paths = {
         "/employees": {"get": {"operationId": index, "summary": "Lists the employees of a company."}},
         "/employees/{id}": {"get": {"operationId": show, "summary": "Reads one employee of a company."}},
