@@ -286,3 +286,14 @@ def test_a_name_whose_token_would_be_too_long_is_listed(tmp_path: Path) -> None:
     row = {"name": "\\" * 100 + "/" + "\\" * 290, "description": "Pays."}
     [error] = read(tmp_path, json.dumps(row) + "\n", "tools.jsonl").errors
     assert "too many backslashes" in error.message
+
+
+def test_long_chains_are_followed_and_circles_through_pointers_end(tmp_path: Path) -> None:
+    chain = {f"a{number}": {"$ref": f"#/c/a{number + 1}"} for number in range(200)}
+    circle = {f"b{number}": {"$ref": f"#/c/b{(number + 1) % 3}/get/x"} for number in range(3)}
+    held = {**chain, **circle, "a200": {"get": {"summary": "Found."}}}
+    paths = {"/a": {"$ref": "#/c/a0"}, "/b": {"$ref": "#/c/b0"}}
+    document = {"openapi": "3.1.0", "info": {"title": "Desk"}, "paths": paths, "c": held}
+    file = read(tmp_path, json.dumps(document), "desk.json")
+    assert texts(file) == {"GETA": "Found."}
+    assert [error.where for error in file.errors] == ["desk.json#/paths/~1b"]

@@ -34,7 +34,8 @@ PATH_MAPS = ("paths", "x-ms-paths")
 USED_KEYS = ("operationId", "summary", "description", "tags", "security", "deprecated")
 VERSION_SEGMENT = re.compile(r"(?:^|/)v(\d+)(?:/|$)", re.IGNORECASE)
 KINDS = {list: "a list", dict: "an object", str: "a text", bool: "true or false"}
-MAX_REFERENCES = 100  # that are followed from one place; those that run in a circle end here
+MAX_REFERENCES = 300  # that are followed from one place
+MAX_NESTED = 50  # references on the way of a pointer that another one asked for
 
 
 def read(document: Json, shown: str) -> Iterator[FileRow]:
@@ -55,21 +56,23 @@ class BrokenReference(Exception):
         super().__init__(f"the reference '{self.ref}' cannot be followed; bundle the document into one file.")
 
 
-def _layers(document: Json, value: Any, followed: list[str] | None = None) -> Iterator[Any]:
+def _layers(document: Json, value: Any, followed: list[str] | None = None, depth: int = 0) -> Iterator[Any]:
     """A value and, where it is a reference, what each reference of its chain points to; a reference may have keys
     beside it. Raises BrokenReference. Other documents are never opened.
     """
     followed = [] if followed is None else followed
+    seen: set[str] = set()
     yield value
     while isinstance(value, dict) and "$ref" in value:
         ref = value["$ref"]
-        if not isinstance(ref, str) or len(followed) == MAX_REFERENCES:
+        if not isinstance(ref, str) or ref in seen or depth > MAX_NESTED or len(followed) >= MAX_REFERENCES:
             raise BrokenReference(ref)
+        seen.add(ref)
         followed.append(ref)
-        yield (value := _target(document, ref, followed))
+        yield (value := _target(document, ref, followed, depth))
 
 
-def _target(document: Json, ref: str, followed: list[str]) -> Any:
+def _target(document: Json, ref: str, followed: list[str], depth: int) -> Any:
     """What a JSON pointer in a URI leads to (RFC 6901), through references on its way; keys that were written without
     percent encoding are found as well."""
     pointer = unquote(ref.removeprefix("#")) if ref.startswith("#%2F") else ref.removeprefix("#")
@@ -79,7 +82,7 @@ def _target(document: Json, ref: str, followed: list[str]) -> Any:
             value: Any = document
             for step in path[1:]:
                 key = step.replace("~1", "/").replace("~0", "~")
-                layers = _layers(document, value, followed)
+                layers = _layers(document, value, followed, depth + 1)
                 value = next((found for one in layers if (found := _child(one, key)) is not None), None)
             if value is not None:
                 return value
