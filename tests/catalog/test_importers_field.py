@@ -128,6 +128,7 @@ paths:
     post: {{operationId: submitClaim, description: {{$ref: ./docs/submit-claim.md}}}}
     get: {{operationId: listClaims, summary: {{$ref: '#/components/x-texts/list'}}, description: Lists claims.}}
     put: {{operationId: putClaim, summary: [Puts, a claim]}}
+    summary: {{$ref: ./docs/all.md}}
     patch: {{operationId: patchClaim, summary: Patches., description: {{en: Patches a claim.}}}}
 components:
   x-texts: {{list: {{$ref: '#/components/x-texts/of'}}, of: Lists the expense claims of a cost centre}}
@@ -136,6 +137,7 @@ components:
     assert texts(file)["listClaims"] == "Lists the expense claims of a cost centre. Lists claims."
     notes = {note.where.rpartition("claims/")[2]: note.message for note in file.notes}
     assert "./docs/submit-claim.md" in notes["post/description"]
+    assert "./docs/all.md" in notes["summary"]
     assert notes["put/summary"] == "left out: a list is no text."
     assert notes["patch/description"] == "left out: an object is no text."
 
@@ -154,6 +156,8 @@ components:
         "COUNT(*) or SUM(*); 2**3 and 4**5; /files/**/a/** and *.csv, *.json, */*.",
         "See ?a=1&param=2&copy=3&lt=4.",
         "Call items[0](x) and map[key](y).",
+        "Both _id and employee_id_ count.",
+        "At /users/<user-id>/x with <your_api_key>, type Foo<T extends Bar>, vec<i> and <null>.",
         "Answers <employee><id>5</id></employee>.",
     ],
 )

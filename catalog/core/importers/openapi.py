@@ -206,6 +206,7 @@ def _path_operations(
             problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
             yield FileRow(where, problem=problem)
             continue
+        yield from _lost_texts(document, part, where)
         for method, fields, own_line in _methods(document, part):
             at = f"{where}/{_step(method)}"
             line = doubled if own_line is None else own_line
@@ -250,9 +251,7 @@ def _operation(
     call = f"{method.upper()} {path}"
     endpoints = [name for name in (own_id, method.upper() + camel_case(path), call) if name]
     yield FileRow(where, endpoints=endpoints, tell=partial(_fields, document, fields, item, own_id, call))
-    for key in ("operationId", "summary", "description"):
-        if not isinstance(fields.get(key) or "", str) and not _text(document, fields[key]):
-            yield FileRow(f"{where}/{key}", note=_no_text(_followed(document, fields[key])))
+    yield from _lost_texts(document, fields, where)
     if calls := _object(fields.get("callbacks")):
         note = f"{len(calls)} callbacks: the vendor calls them, so they are no tools."
         yield FileRow(f"{where}/callbacks", note=note)
@@ -268,30 +267,33 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
         steps = [step for step in re.split(r"[/?&#]", path) if step]
         words = " ".join(f"by {sentence(step)}" if "{" in step else sentence(step) for step in steps).lower()
         about = f"{sentence(own_id) or f'{method.capitalize()} {words}'.strip()} ({call})."
-    flag = fields.get("deprecated")
+    flag = _followed(document, fields.get("deprecated"))
     flag = {"true": True, "false": False}.get(flag.lower()) if isinstance(flag, str) else flag
     security = fields.get("security", document.get("security"))
     required = [_object(one) for one in security] if isinstance(security, list) else []
     lists = [values for one in required for values in one.values() if isinstance(values, list)]
     scopes = [scope for values in lists for scope in values if isinstance(scope, str)]
-    tags = fields.get("tags")
-    tags = [tag for tag in (tags if isinstance(tags, list) else [tags]) if isinstance(tag, str)]
+    tags = _followed(document, fields.get("tags"))
+    tags = [_text(document, tag) for tag in (tags if isinstance(tags, list) else [tags])]
     return {
         "description": about,
-        "permissions": list(dict.fromkeys(scopes or tags)),
+        "permissions": list(dict.fromkeys(scopes or filter(None, tags))),
         "deprecated": flag if isinstance(flag, bool) else says_deprecated(*texts),
         "version": _version(document)[:MAX_VERSION],
         "source": MADE if made else "",
     }
 
 
-def _no_text(value: Any) -> str:
-    """Why a field that should be a text is left out."""
-    if isinstance(value, dict) and "$ref" in value:
-        return (
-            f"left out: the reference '{str(value['$ref'])[:200]}' cannot be followed; write its text here."
-        )
-    return f"left out: {KINDS.get(type(value), 'this')} is no text."
+def _lost_texts(document: Json, fields: Json, where: str) -> Iterator[FileRow]:
+    """A note for each field that should be a text and is none."""
+    for key in ("operationId", "summary", "description"):
+        value = _followed(document, fields.get(key) or "")
+        if isinstance(value, dict) and "$ref" in value:
+            ref = str(value["$ref"])[:200]
+            note = f"left out: the reference '{ref}' cannot be followed; write its text here."
+            yield FileRow(f"{where}/{key}", note=note)
+        elif not isinstance(value, str):
+            yield FileRow(f"{where}/{key}", note=f"left out: {KINDS.get(type(value), 'this')} is no text.")
 
 
 def _at(line: int) -> str:

@@ -55,7 +55,7 @@ INLINE_MARKS = (
     (re.compile(r"(?<!\w)!?\[([^\[\]]{0,200})\]\([^)\s\[]{0,500}(?:\s+\"[^\"]{0,200}\")?\)"), r"\1"),
     (re.compile(r"(?<![\w/*])\*\*(?=[^\s*)/])(.{1,150}?)(?<=[^\s*(\[/])\*\*"), r"\1"),
     (re.compile(rf"(?<![\w/])__(?![a-z0-9_]+__){OPENING}((?:(?!\s__).){{1,150}}?)(?<=\S)__(?!\w)"), r"\1"),
-    (re.compile(rf"(?<![\w/*_])([*_]){OPENING}((?:(?!\s\1).){{1,150}}?)(?<=[^\s(\[/])\1(?!\w)"), r"\2"),
+    (re.compile(rf"(?<![\w/*_])([*_]){OPENING}((?:(?!\1).){{1,150}}?)(?<=[^\s(\[/])\1(?!\w)"), r"\2"),
 )
 DEPRECATED = re.compile(
     r"\bthis (?:api )?(?:endpoint|operation|api|method|route|call|resource|function)"
