@@ -262,8 +262,12 @@ PAGES += [{"jsonrpc": "2.0", "id": 2, "result": {"tools": [LISTED]}}]
     ],
 )
 def test_tools_of_a_request_to_a_model_are_read(document: Any, tmp_path: Path) -> None:
-    file = read(tmp_path, json.dumps(document), "assistant.json")
-    assert file.errors == []
+    text = json.dumps(document)
+    broken = read(
+        tmp_path, text.replace("[", "[\n"), "assistant.json"
+    )  # its second line may begin with a brace
+    file = read(tmp_path, text, "assistant.json")
+    assert file.errors == broken.errors == [] and len(broken.records) == 1
     assert [(r.name, r.description) for r in file.records] == [("Assistant/get_slip", "Reads a payslip.")]
 
 

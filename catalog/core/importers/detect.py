@@ -119,7 +119,7 @@ def _json_kind(text: str, cut: bool) -> str:
         return "jsonl" if text[end:].lstrip().startswith("{") else "document"
     listed = row.get("tools")
     of_tools = isinstance(listed, list) and bool(listed) and isinstance(listed[0], dict)
-    if not rest.strip() and (of_tools or row.keys() & {"openapi", "swagger", "paths", "jsonrpc"}):
+    if of_tools or row.keys() & {"openapi", "swagger", "paths", "jsonrpc"}:
         return "document"
     return "jsonl" if row.keys() & {"name", "query", "rule_text"} and not cut else "document"
 
