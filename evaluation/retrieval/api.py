@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import chain
@@ -33,8 +32,7 @@ from trace_site.rest.tokens import LONGEST_PERMISSION, MOST_PERMISSIONS, holds_o
 from trace_site.rest.views import AnyFormat, ApiView, drf_error
 
 EXAMPLES = examples_beside(__file__)
-EVENTS = "text/event-stream"
-WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of `;q=`
+JSON, EVENTS = "application/json", "text/event-stream"
 Via = RetrievalRequest.Via
 LEFT = "left"  # the outcome of a request whose caller did not wait for the end
 Part = tuple[str, dict[str, Any]]
@@ -112,17 +110,6 @@ class EachQuery(serializers.ListField):
             return self.child.run_validation(data)
         except serializers.ValidationError as error:
             return TraceError(**drf_error(error, error.detail))
-
-
-def prefers_events(accept: str) -> bool:
-    """Whether server-sent events are wanted rather than JSON: by weight, then by what is named first."""
-    ranked = []
-    for place, part in enumerate(accept.lower().split(",")):
-        kind, *options = (piece.strip() for piece in part.split(";"))
-        weight = next((option[2:] for option in options if option.startswith("q=")), "1")
-        if kind in (EVENTS, "application/json", "application/*", "*/*") and weight.strip("0."):
-            ranked.append((-float(weight) if WEIGHT.fullmatch(weight) else -1.0, place, kind))
-    return bool(ranked) and min(ranked)[2] == EVENTS
 
 
 class RetrieveInput(QueryInput):
@@ -352,7 +339,7 @@ _made: dict[type, BaseSerializer[Any]] = {}
 
 
 def sent(answer: Mapping[str, Any]) -> HttpResponse:
-    return HttpResponse(json.dumps(answer, ensure_ascii=False), content_type="application/json")
+    return HttpResponse(json.dumps(answer, ensure_ascii=False), content_type=JSON)
 
 
 class Retrieve(RetrieveView):
@@ -361,7 +348,7 @@ class Retrieve(RetrieveView):
     @extend_schema(
         request=RetrieveInput,
         responses={
-            (200, "application/json"): RetrieveAnswer,
+            (200, JSON): RetrieveAnswer,
             (200, EVENTS): OpenApiResponse(
                 OpenApiTypes.STR,
                 description="events `fast` (mode both: the ranked list), `text` (the trace as it is written), then "
@@ -384,9 +371,9 @@ class Retrieve(RetrieveView):
         tool answers; its tools are then the nearest ones. While a new champion loads, the one before it answers.
         """
         given = self.read(RetrieveInput)
-        body: Any = request.data
-        is_left_open = body.get("stream") is None
-        is_stream = given["stream"] or (is_left_open and prefers_events(request.headers.get("Accept", "")))
+        is_stream = given["stream"]
+        if request.data.get("stream") is None:
+            is_stream = request.get_preferred_type([JSON, EVENTS]) == EVENTS
         asking = Asking(request, Via.STREAM if is_stream else Via.SINGLE, given.get("caller", ""))
         query = asking.query(given)
         if is_stream:
@@ -455,21 +442,20 @@ class RetrieveBatch(RetrieveView):
             self.throttled(request, counted.wait())
         asking = Asking(request, Via.BATCH, given.get("caller", ""))
         asked = [one if isinstance(one, TraceError) else asking.query(one) for one in given["requests"]]
-        queries = [one for one in asked if isinstance(one, Query)]
         try:
-            found = retriever.retrieve_many(queries, given["model"], asking.known, departure=asking.departure)
+            found = retriever.retrieve_many(asked, given["model"], asking.known, departure=asking.departure)
         except TraceError as error:
-            for query in queries:
-                asking.log(query, None, error.code)
+            for query in asked:
+                if isinstance(query, Query):
+                    asking.log(query, None, error.code)
             raise
-        rest, answers = iter(found), list[dict[str, Any]]()
-        for own in asked:
-            one = next(rest) if isinstance(own, Query) else own
-            if isinstance(own, Query) and not isinstance(one, TraceError):
-                answers.append({"answer": asking.answered(own, one), "error": None})
+        answers: list[dict[str, Any]] = []
+        for query, one in zip(asked, found, strict=True):
+            if isinstance(query, Query) and not isinstance(one, TraceError):
+                answers.append({"answer": asking.answered(query, one), "error": None})
             elif isinstance(one, TraceError):
-                if isinstance(own, Query):
-                    asking.log(own, None, one.code)
+                if isinstance(query, Query):
+                    asking.log(query, None, one.code)
                 answers.append({"answer": None, "error": one.as_dict()})
         return sent({"answers": answers})
 

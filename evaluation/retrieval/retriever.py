@@ -339,17 +339,22 @@ def check_query(query: Query, known: Lookups) -> None:
         raise TraceError(f"there is no domain {query.domain!r}.", code="no_such_domain", where="domain")
 
 
-def retrieve_many(
-    queries: Sequence[Query], model: str, known: Lookups, *, departure: Departure
-) -> list[Answer | TraceError]:
-    """An answer a query, all of one model; of a query that is refused, why. Raises as `retrieve` does."""
-    refused: dict[int, TraceError] = {}
-    for place, query in enumerate(queries):
-        try:
+def _checked(query: Query | TraceError, known: Lookups) -> Query | TraceError:
+    try:
+        if isinstance(query, Query):
             check_query(query, known)
-        except TraceError as error:
-            refused[place] = error
-    good = [query for place, query in enumerate(queries) if place not in refused]
+    except TraceError as error:
+        return error
+    return query
+
+
+def retrieve_many(
+    queries: Sequence[Query | TraceError], model: str, known: Lookups, *, departure: Departure
+) -> list[Answer | TraceError]:
+    """An answer per query, all of one model; for a query that is refused here, or was before, why. Raises as `retrieve`
+    does."""
+    checked = [_checked(query, known) for query in queries]
+    good = [query for query in checked if isinstance(query, Query)]
     session = Session(good, model, known)
     sent = time.perf_counter()
     asked = {"requests": [query.as_asked() for query in good]}
@@ -360,7 +365,7 @@ def retrieve_many(
         else session.answer(query, {**one, "model": raw["model"]}, sent)
         for query, one in zip(good, raw["answers"], strict=True)
     )
-    return [refused[place] if place in refused else next(found) for place in range(len(queries))]
+    return [next(found) if isinstance(query, Query) else query for query in checked]
 
 
 def retrieve_in_parts(

@@ -50,17 +50,8 @@ def patiently(work: Callable[[], T]) -> T:
 BATCH = 200
 LINGER = 0.002  # seconds that a transaction waits for company
 MOST = 2**31 - 1  # that a column holds
-CLOSING = [
-    "state",
-    "error_code",
-    "said",
-    "unwrapped",
-    "prompt_tokens",
-    "completion_tokens",
-    "cost",
-    "seconds",
-    "ended_at",
-]
+CLOSING = ["state", "error_code", "said", "unwrapped", "prompt_tokens", "completion_tokens", "cost"]
+CLOSING += ["seconds", "ended_at"]
 
 
 @dataclass(slots=True, eq=False)

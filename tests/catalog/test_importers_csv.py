@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.core.importers.read import COLUMNS, read_catalog, read_csv, unguard
+from catalog.core.importers.read import COLUMNS, read_catalog, read_csv
 from catalog.core.importers.rows import CatalogFile, collect
+from trace_site.lib.cells import guard, unguard
 from trace_site.lib.errors import TraceError
 from trace_site.lib.letters import entered
 
@@ -119,10 +120,6 @@ ROW = st.fixed_dictionaries(
         "version": st.just("") | TEXT,
     }
 )
-
-
-def guard(cell: str) -> str:
-    return "'" + cell if cell.lstrip("'")[:1] in {"=", "+", "-", "@"} else cell
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=5), delimiter=st.sampled_from(",;\t"))

@@ -277,16 +277,16 @@ def test_pages_of_an_mcp_server_are_read_as_one_list(name: str, tmp_path: Path) 
     for text in (lines, json.dumps(PAGES)):
         if text is lines or not name.endswith(("jsonl", "ndjson")):
             file = read(tmp_path, text, name)
-            assert file.errors == []
+            assert (file.format, file.errors) == ("mcp", [])
             assert [record.name for record in file.records] == ["Acme/get_slip", "Acme/list_slips"]
 
 
 def test_a_last_page_that_goes_on_is_an_error(tmp_path: Path) -> None:
     for text, where in {
-        "\n".join(map(json.dumps, PAGES[::-1])): "acme.jsonl:2#/result/nextCursor",
+        "\n".join(map(json.dumps, PAGES[::-1])): "acme.jsonl#/1/result/nextCursor",
         json.dumps(PAGES[:1]): "acme.json#/0/result/nextCursor",
     }.items():
-        [error] = read(tmp_path, text, where.partition("#")[0].partition(":")[0]).errors
+        [error] = read(tmp_path, text, where.partition("#")[0]).errors
         assert (error.where, "more tools" in error.message) == (where, True)
 
 

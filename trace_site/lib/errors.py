@@ -11,7 +11,7 @@ CODES = {
         bad_encoding bad_follow_up bad_format bad_grid bad_input bad_item bad_items bad_json bad_k
         bad_level bad_licence bad_option bad_probe bad_reason bad_recipe bad_request bad_row bad_rows
         bad_rule bad_rules bad_sample bad_shares bad_sheet bad_stage bad_template bad_text
-        bad_time bad_tool bad_tool_name bad_xml bad_yaml bulk_count empty line_too_long mixed_rules
+        bad_time bad_tool bad_tool_name bad_xml bad_yaml bulk_count empty mixed_rules
         no_note no_reason no_such_domain no_such_file no_such_rule no_such_sample no_such_user no_tokens
         not_bulk nothing_changes reason_missing short_override small_lot style_unsupported team_differs texts
         token_collision too_long too_many unknown_base unknown_head unknown_rule unknown_table
@@ -52,9 +52,8 @@ CODES = {
         home_unwritable interrupted job_failed missing_package no_encoder no_port old_home postgres_root
         postgres_setup postgres_start reader_failed redis_start round_trip site_start write_failed""",
     # an answer of the language model, or of a receiver of webhooks, that is of no use
-    502: """llm_bad_answer llm_bad_json llm_bad_request llm_bad_schema llm_broken llm_content_filter
-        llm_all_alike llm_empty llm_host_refused llm_key_repeated llm_not_json llm_prompt_refused
-        llm_refused llm_server_error
+    502: """llm_all_alike llm_bad_answer llm_bad_json llm_bad_request llm_bad_schema llm_broken llm_content_filter
+        llm_empty llm_host_refused llm_key_repeated llm_not_json llm_prompt_refused llm_refused llm_server_error
         llm_too_large llm_too_long llm_truncated llm_unauthorized llm_unreachable llm_wrong_model""",
     # a service or a store that is away, full, damaged or not set up; it may work later
     503: """bad_digest bad_export disk_full engine_failed ledger_down llm_budget llm_not_configured llm_quota

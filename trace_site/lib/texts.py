@@ -151,23 +151,24 @@ def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:
     try:
         document = parse_json(text, where, hint)
     except TraceError:
-        if len(lines := list(text_lines(Lines(text, where)))) < 2 or not any(
-            _whole(line) for _, line in lines
-        ):
+        if not (lines := json_lines(text, where)):
             raise
         for number, line in lines:
             yield number, parse_json(line, f"{where}:{number}", hint, lines=False)
         return
-    if (
-        isinstance(document, dict)
-        and len(document) == 1
-        and isinstance(inner := [*document.values()][0], list)
-    ):
-        document = inner
+    if isinstance(document, dict) and len(document) == 1:
+        (inner,) = document.values()
+        document = inner if isinstance(inner, list) else document
     yield from enumerate(document if isinstance(document, list) else [document], start=1)
 
 
-def _whole(line: str) -> bool:
+def json_lines(text: str, shown: str) -> list[tuple[int, str]]:
+    """(number, text) of the lines where several stand that are JSON each; else none."""
+    lines = list(text_lines(Lines(text, shown)))
+    return lines if len(lines) > 1 and is_json(lines[0][1]) else []
+
+
+def is_json(line: str) -> bool:
     """Whether a line is a JSON value that is not only a part of one, as brackets and commas are."""
     try:
         return bool(json.loads(line))

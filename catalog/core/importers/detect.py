@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from catalog.core.importers.documents import refusal
+from catalog.core.importers.tool_lists import holds_tools
 from trace_site.lib.errors import TraceError
-from trace_site.lib.texts import encoding_of, is_sheet
+from trace_site.lib.texts import encoding_of, is_json, is_sheet
 
 FORMATS = ("jsonl", "csv", "openapi", "swagger", "odata", "mcp")
 HEAD_BYTES = 1_000_000
@@ -66,12 +68,11 @@ def detect(path: Path, shown: str) -> str:
     if re.match(r"<!doctype html|<html", text, re.IGNORECASE):
         hint = "Download the raw file instead of the page that shows it."
         raise refusal(shown, "this is a web page.", hint)
-    if suffix in {".jsonl", ".ndjson"}:
-        return "jsonl"
-    if text.startswith("<"):
+    in_lines = suffix in {".jsonl", ".ndjson"}
+    if text.startswith("<") and not in_lines:
         return "odata"
-    if text.startswith("{"):
-        return _json_kind(text, cut)
+    if text.startswith("{") or in_lines:
+        return _json_kind(text, cut, in_lines)
     if text.startswith("[") or suffix in {".yaml", ".yml"}:
         return "document"
     if suffix in {".csv", ".tsv"} or is_sheet(text, ("name", "description"), 2):
@@ -104,31 +105,27 @@ def check_head(path: Path, shown: str) -> tuple[str, bool]:
     return text, len(head) == HEAD_BYTES
 
 
-def _json_kind(text: str, cut: bool) -> str:
-    """One JSON document or one object a line? Where the first value ends tells; else what most of the lines are."""
+def _json_kind(text: str, cut: bool, in_lines: bool) -> str:
+    """One JSON document or one tool a line? Where the first value ends tells; else what most of the lines are. Pages of
+    a tool list, one a line, are a document."""
     try:
         row, end = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text)
     except (ValueError, RecursionError):
+        if in_lines:
+            return "jsonl"
         lines = [line for line in text.splitlines() if line.strip()][: LINES + 1]
         lines = lines[:-1] if cut or len(lines) > LINES else lines
         if len(lines) > 1:
-            return "jsonl" if 2 * sum(map(_is_object, lines)) >= len(lines) else "document"
+            return "jsonl" if 2 * sum(map(is_json, lines)) >= len(lines) else "document"
         is_line = not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', text)
         return "jsonl" if is_line else "document"
-    if text[end:].strip():
-        return "jsonl" if text[end:].lstrip().startswith("{") else "document"
-    listed = row.get("tools")
-    of_tools = isinstance(listed, list) and bool(listed) and isinstance(listed[0], dict)
-    if of_tools or row.keys() & {"openapi", "swagger", "paths", "jsonrpc"}:
+    if holds_tools([row]):
         return "document"
-    return "jsonl" if row.keys() & {"name", "query", "rule_text"} and not cut else "document"
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line, parse_int=str), dict)
-    except (ValueError, RecursionError):
-        return False
+    if in_lines or text[end:].strip():
+        return "jsonl" if in_lines or text[end:].lstrip().startswith("{") else "document"
+    listed = row.get("tools")
+    of_tools = isinstance(listed, list) and any(isinstance(tool, dict) for tool in listed)
+    return "jsonl" if row.keys() & {"name", "query", "rule_text"} and not of_tools else "document"
 
 
 def document_kind(document: Any, shown: str) -> str:
@@ -136,13 +133,12 @@ def document_kind(document: Any, shown: str) -> str:
     if not document:
         hint = "An MCP server tells its tools when asked for tools/list."
         raise refusal(shown, "the document is empty.", hint)
+    if holds_tools(document):
+        return "mcp"
     if isinstance(document, dict):
         for kind in ("openapi", "swagger"):
             if kind in document:
                 return kind
-        result = document.get("result", document)
-        if isinstance(result, dict) and isinstance(result.get("tools"), list):
-            return "mcp"
         _refuse_foreign(document, shown)
     elif isinstance(document, list) and document and isinstance(document[0], dict):
         first = document[0]
@@ -170,7 +166,3 @@ def _refuse_foreign(document: dict[str, Any], shown: str) -> None:
         raise refusal(shown, "this is a recording of web traffic (HAR).", HINT)
     if "item" in document and "info" in document:
         raise refusal(shown, "this is a Postman collection.", "Export it as OpenAPI 3.")
-
-
-def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> TraceError:
-    return TraceError(message, code=code, where=shown, hint=hint)

@@ -14,20 +14,22 @@ from typing import Any
 import yaml
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.texts import decode, parse_json
+from trace_site.lib.texts import decode, json_lines, parse_json
 
 MAX_BYTES = 64_000_000
 BAD_JSON = "Check that the file is complete, without comments and without commas before a closing bracket."
 
 
 def read_document(path: Path, shown: str) -> Any:
-    """Parse a document; raises TraceError naming file and line."""
+    """Parse a document, or several, one a line, into a list; raises TraceError naming file and line."""
     check_size(path, shown)
     text = decode(path.read_bytes(), shown)
     if text.lstrip()[:1] in ("{", "["):
         try:
             return _read_json(text, shown)
         except TraceError:
+            if lines := json_lines(text, shown):
+                return [_read_json(line, f"{shown}:{number}") for number, line in lines]
             if Path(shown).suffix.lower() not in {".yaml", ".yml"}:
                 raise  # YAML may begin with a brace as well
     return YamlTree(shown).read(text)
@@ -41,6 +43,10 @@ def check_size(path: Path, shown: str, limit: int = MAX_BYTES) -> int:
         message = f"the file has {size:,} bytes; the limit is {limit:,}."
         raise TraceError(message, code="too_large", where=shown, hint=hint)
     return size
+
+
+def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> TraceError:
+    return TraceError(message, code=code, where=shown, hint=hint)
 
 
 class Twice(dict[str, Any]):

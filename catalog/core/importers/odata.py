@@ -18,8 +18,7 @@ from xml.etree.ElementTree import ParseError
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from catalog.core.importers.detect import refusal
-from catalog.core.importers.documents import check_size
+from catalog.core.importers.documents import check_size, refusal
 from catalog.core.importers.rows import (
     MADE,
     FileRow,

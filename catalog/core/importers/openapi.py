@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from catalog.core.importers.detect import refusal
-from catalog.core.importers.documents import Twice
+from catalog.core.importers.documents import Twice, refusal
 from catalog.core.importers.rows import (
     MADE,
     FileRow,

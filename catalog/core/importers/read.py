@@ -8,7 +8,6 @@ times its size, a YAML of ten megabytes about two seconds.
 import json
 import math
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -19,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from catalog.core.importers import odata, openapi, tool_lists
-from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
-from catalog.core.importers.documents import check_size, read_document
+from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind
+from catalog.core.importers.documents import check_size, read_document, refusal
 from catalog.core.importers.rows import CatalogFile, FileRow, collect
 from catalog.core.tool import RowError, ToolRecord, refuse_duplicates
+from trace_site.lib.cells import unguard
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import jsonl_lines, parse_jsonl_line
 from trace_site.lib.texts import Lines, header, sheet_rows, undecoded
@@ -45,7 +45,6 @@ MAX_LINE = 1_000_000
 MAX_LINES = 1_000_000
 COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
 FIELDS = [json.dumps(key) for key in COLUMNS[:5]]
-GUARDED = re.compile(r"'+[=+\-@\t\r]")
 TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True)
 TRUTH |= dict.fromkeys(["false", "no", "n", "0", ""], False)
 
@@ -76,7 +75,7 @@ def read_whole(path: Path, shown: str, fmt: str, max_errors: int | None, max_tex
     if fmt == "odata":
         return collect("odata", odata.read(odata.read_edmx(path, shown), shown), max_errors, max_text)
     document = read_document(path, shown)
-    kind = "mcp" if tool_lists.holds_tools(document) else document_kind(document, shown)
+    kind = document_kind(document, shown)
     if fmt not in ("document", kind) and {fmt, kind} != {"openapi", "swagger"}:
         raise refusal(shown, f"this is an {kind} file, not {fmt}.", f"Choose the format auto or {kind}.")
     rows = tool_lists.read(document, shown) if kind == "mcp" else openapi.read(document, shown)
@@ -211,15 +210,9 @@ def _csv_row(where: str, cells: list[str], columns: list[str]) -> FileRow:
     return FileRow(where, fields | {"deprecated": TRUTH[stated.casefold()]})
 
 
-def unguard(cell: str) -> str:
-    """A cell without the apostrophe that keeps a spreadsheet from reading it as a formula (`'=SUM`)."""
-    return cell[1:] if GUARDED.match(cell) else cell
-
-
 def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
     """Every line that is not blank. `shown` names the file in messages."""
     check_size(path, shown, MAX_BYTES)
-    api, goes_on = "", list[str]()
     for number, text in jsonl_lines(path, shown, MAX_LINE, MAX_LINES):
         where = f"{shown}:{number}"
         try:
@@ -227,14 +220,9 @@ def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
         except TraceError as error:
             yield FileRow(where, problem=error.message)
             continue
-        if tool_lists.holds_tools([row]):  # a page of tools a line
-            api = api or tool_lists.api_name(row, shown)
-            yield from tool_lists.rows(api, row, f"{where}#", goes_on)
-            continue
         double, name = _double(text), str(row.get("name") or "")
         problem = f"the key '{double}' is written twice."
         yield FileRow(where, problem=problem, name=name) if double else FileRow(where, row)
-    yield from tool_lists.unfinished(goes_on)
 
 
 def _double(raw: str) -> str:

@@ -7,8 +7,7 @@ API = the server's name where the file gives it, else the name of the file.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from catalog.core.importers.detect import refusal
-from catalog.core.importers.documents import Twice
+from catalog.core.importers.documents import Twice, refusal
 from catalog.core.importers.rows import MADE, FileRow, describe, file_api_name, sentence
 from catalog.core.tool import MAX_PART
 from catalog.core.words import camel_case
@@ -57,16 +56,12 @@ def holds_tools(value: Any) -> bool:
 def read(document: Any, shown: str) -> Iterator[FileRow]:
     """Every tool, with its JSON pointer; a last page that is not the end is an error."""
     goes_on: list[str] = []
-    yield from rows(api_name(document, shown), document, f"{shown}#", goes_on)
-    yield from unfinished(goes_on)
-
-
-def unfinished(goes_on: list[str]) -> Iterator[FileRow]:
+    yield from _rows(_api_name(document, shown), document, f"{shown}#", goes_on)
     problem = "the server has more tools than this page; ask for the rest and put all into one list."
     yield from (FileRow(where, problem=problem) for where in goes_on)
 
 
-def api_name(document: Any, shown: str) -> str:
+def _api_name(document: Any, shown: str) -> str:
     """The server's name, or that of the file; raises TraceError where neither says one."""
     first = document[0] if isinstance(document, list) and document and tool_list(document[0]) else document
     found = tool_list(first)
@@ -81,7 +76,7 @@ def api_name(document: Any, shown: str) -> str:
     return api
 
 
-def rows(api: str, value: Any, where: str, goes_on: list[str], depth: int = 0) -> Iterator[FileRow]:
+def _rows(api: str, value: Any, where: str, goes_on: list[str], depth: int = 0) -> Iterator[FileRow]:
     """Every tool; `goes_on` ends up with the place where the last page says that more follow."""
     named = depth and isinstance(value, dict) and "name" in value
     found = tool_list(value) if depth < MAX_DEPTH and not named else None
@@ -89,7 +84,7 @@ def rows(api: str, value: Any, where: str, goes_on: list[str], depth: int = 0) -
         yield _row(api, value, where)
         return
     for number, tool in enumerate(found.tools):
-        yield from rows(api, tool, f"{where}{found.pointer}/{number}", goes_on, depth + 1)
+        yield from _rows(api, tool, f"{where}{found.pointer}/{number}", goes_on, depth + 1)
     if found.around:  # of several pages, the last one tells
         cursor = f"{where}{found.pointer.rpartition('/')[0]}/nextCursor"
         goes_on[:] = [cursor] if found.around.get("nextCursor") else []

@@ -27,18 +27,8 @@ Message = dict[str, str]
 
 # failures of the endpoint, its settings or the budget: going on with the next sample would fail the same way
 FATAL = frozenset(
-    {
-        "llm_not_configured",
-        "llm_host_refused",
-        "llm_unreachable",
-        "llm_unauthorized",
-        "llm_bad_request",
-        "llm_quota",
-        "llm_unavailable",
-        "llm_wrong_model",
-        "llm_budget",
-        "llm_all_alike",
-    }
+    {"llm_not_configured", "llm_host_refused", "llm_unreachable", "llm_unauthorized", "llm_bad_request"}
+    | {"llm_quota", "llm_unavailable", "llm_wrong_model", "llm_budget", "llm_all_alike"}
 )
 # how an exchange ended whose price nobody told: its tokens and cost stay at their upper bounds
 UNKNOWN_USAGE = frozenset(
