@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DataError, transaction
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Max, Min, Q
 from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils.text import slugify
@@ -220,46 +220,35 @@ def _api_of(read: CatalogFile, domain: str, filename: str, given: str) -> dict[s
             hint = f"One API a file, at most {MAX_PART} characters, no slash."
             raise TraceError(message, code="bad_input", where="api_name", hint=hint)
         return _rename(read, apis.pop(), given)
-    if read.format not in TITLED or len(apis) > 1:
+    if read.format not in TITLED:
         return {}
     title = apis.pop()
-    earlier = CatalogImport.objects.filter(
-        filename=filename, domain=domain, undone_at=None, counts__title=title
-    )
-    names = dict.fromkeys([title, *earlier.values_list("counts__api_name", flat=True)])
-    held = {name: Tool.objects.filter(api=name, status=Tool.Status.ACTIVE) for name in names}
-    ends = {
-        name: set(tools.filter(domain=domain).values_list("endpoint", flat=True))
-        for name, tools in held.items()
-    }
-    names_read = [*(record.name for record in read.records), *(error.name for error in read.errors)]
-    own = {name.partition("/")[2] for name in names_read}
-    for name in sorted(names, key=lambda name: -len(ends[name] & own)):
-        if _is_source(filename, own, ends[name], held[name]):
-            return _rename(read, title, name)
+    known = CatalogImport.objects.filter(undone_at=None)
+    earlier = known.filter(filename=filename, domain=domain, counts__title=title)
+    names = [title, *earlier.values_list("counts__api_name", flat=True)]
+    own = {row.name.partition("/")[2] for row in (*read.records, *read.errors)}
+    shared = {name: _shared(name, domain, filename, own) for name in names}
+    best = max(names, key=lambda name: shared[name])
+    if shared[best] >= 0:
+        return _rename(read, title, best)
     origin = (
-        _sources(held[title]).order_by("-pk").values_list("filename", flat=True).first() or "another source"
+        known.filter(revisions__tool__api=title).order_by("-pk").values_list("filename", flat=True).first()
     )
-    raise TraceError(
-        f"the API '{title}' came from elsewhere ({origin}), and this file holds other tools.",
-        code="api_taken",
-        where=filename,
-        hint=f"Give this API a name of its own (--api-name, api_name). If it is the same API, give '{title}'.",
-    )
+    message = f"the API '{title}' came from elsewhere ({origin or 'another source'}), and this file holds other tools."
+    hint = f"Give this API a name of its own (--api-name, api_name). If it is the same API, give '{title}'."
+    raise TraceError(message, code="api_taken", where=filename, hint=hint)
 
 
-def _is_source(filename: str, own: set[str], held: set[str], tools: QuerySet[Tool]) -> bool:
-    """Whether the file tells of the API whose active endpoints in its domain are `held`; else it would retire them."""
-    if not held:
-        return not tools.exists()  # in another domain
+def _shared(api: str, domain: str, filename: str, own: set[str]) -> int:
+    """How many endpoints of an API the file has, where it may be its source; else -1: it would retire the others."""
+    tools = Tool.objects.filter(api=api, status=Tool.Status.ACTIVE)
+    held = set(tools.filter(domain=domain).values_list("endpoint", flat=True))
+    both = len(held & own)
     if held <= own:
-        return True
-    shared = 2 * len(held & own)
-    return (shared > len(held) or shared >= len(own)) and _sources(tools).filter(filename=filename).exists()
-
-
-def _sources(tools: QuerySet[Tool]) -> QuerySet[CatalogImport]:
-    return CatalogImport.objects.filter(undone_at=None, revisions__tool__in=tools)
+        return -1 if not held and tools.exists() else both  # those of another domain
+    is_alike = 2 * both > len(held) or 2 * both >= len(own)
+    earlier = CatalogImport.objects.filter(undone_at=None, filename=filename, revisions__tool__in=tools)
+    return both if is_alike and earlier.exists() else -1
 
 
 def _rename(read: CatalogFile, title: str, name: str) -> dict[str, str]:

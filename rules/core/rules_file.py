@@ -23,7 +23,7 @@ from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than, storable
 from trace_site.lib.letters import entered_all, invisible
-from trace_site.lib.texts import decode, parse_json
+from trace_site.lib.texts import Twice, decode, keep_twice, parse_json
 
 # characters, and things in a list
 LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
@@ -96,21 +96,6 @@ def to_json(content: RuleContent, *, code: str, domain: str) -> dict[str, Any]:
     }
 
 
-class RepeatedKeys(dict[str, Any]):
-    """A JSON object in which `repeated` was given more than once; plain JSON parsers drop the first one silently."""
-
-    repeated: str = ""
-
-
-def keep_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object_pairs_hook that remembers a key given twice until the rule it stands in is checked."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        found = RepeatedKeys(found)
-        found.repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
-    return found
-
-
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """A list that is too long is one mistake, however many mistakes it holds."""
     if isinstance(instance, list) and len(instance) <= schema.get("maxItems", len(instance)):
@@ -137,8 +122,7 @@ def schema_problems(entry: Any, validator: Any = COMPLETE) -> Iterator[tuple[str
         yield too_much
     elif not errors:
         yield from _flaws({key: entry[key] for key in FIELDS if key in entry}, "")
-        if isinstance(entry, RepeatedKeys):
-            yield f"/{_escape(entry.repeated)}", "stands twice in one object; keep one."
+        yield from _repeated_key(entry, "")
 
 
 def size_problem(entry: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -164,14 +148,18 @@ def unknown_fields(entry: Any) -> set[str]:
 
 def _flaws(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
     """What no schema can say: text that cannot be stored, and keys given twice. `value` is valid, so not deep."""
-    if isinstance(value, RepeatedKeys):
-        yield f"{pointer}/{_escape(value.repeated)}", "stands twice in one object; keep one."
+    yield from _repeated_key(value, pointer)
     if isinstance(value, str) and not storable(value):
         sentence = "holds a character that cannot be stored (NUL or half of a surrogate pair); take it out."
         yield pointer, sentence
     listed = dict(enumerate(value)) if isinstance(value, list) else value
     for key, item in listed.items() if isinstance(listed, Mapping) else ():
         yield from _flaws(item, f"{pointer}/{_escape(str(key))}")
+
+
+def _repeated_key(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Twice):
+        yield f"{pointer}/{_escape(value.earlier[0][0])}", "stands twice in one object; keep one."
 
 
 def _sentence(error: ValidationError) -> str:
@@ -315,7 +303,7 @@ def _read_csv(text: str, shown: str, most: int) -> RulesFile:
 
 def _parsed(text: str, shown: str) -> Any:
     hint = "A file of rules is one JSON list."
-    value = parse_json(text, shown, hint, object_pairs_hook=keep_repeated)
+    value = parse_json(text, shown, hint, object_pairs_hook=keep_twice)
     if deeper_than(DEEPEST, value):
         message = f"nested deeper than {DEEPEST} levels."
         raise TraceError(message, code="bad_json", where=shown, hint=hint)

@@ -122,14 +122,12 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> int:
 
 def read_json(path: Path) -> Any:
     """Parse one JSON document; raises TraceError naming file, line and column."""
-    return _parsed(
-        read_text(path), str(path), "Check that the file is complete and is a .json file.", lines=True
-    )
+    return _parsed(read_text(path), str(path), "Check that the file is complete and is a .json file.")
 
 
-def _parsed(text: str, where: str, hint: str, *, lines: bool = False) -> Any:
-    """What a JSON text holds. lines: a mistake is told with its line."""
-    value = parse_json(text, where, hint, lines=lines)
+def _parsed(text: str, where: str, hint: str, **options: Any) -> Any:
+    """What a JSON text holds; `options` are those of `parse_json`."""
+    value = parse_json(text, where, hint, **options)
     if not storable_json(value, text):
         raise TraceError(
             "a text holds a character that cannot be stored (NUL or half of a surrogate pair).",
@@ -148,13 +146,12 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """As `read_jsonl`; of a file that is one JSON list its objects, with their places."""
-    first = next(iter(jsonl_lines(path)), (0, ""))[1]
+    _, first = next(jsonl_lines(path), (0, ""))
     if not first.lstrip().startswith("["):
         yield from read_jsonl(path)
         return
-    for number, row in json_rows(
-        read_text(path), str(path), "Send one list of objects, or one object a line."
-    ):
+    hint = "Send one list of objects, or one object a line."
+    for number, row in json_rows(read_text(path), str(path), hint):
         yield number, parse_jsonl_line(f"{path}:{number}", json.dumps(row))
 
 
@@ -168,11 +165,12 @@ def jsonl_lines(
         yield from text_lines(Lines(handle, shown or str(path), longest, most))
 
 
-def parse_jsonl_line(where: str, text: str) -> dict[str, Any]:
+def parse_jsonl_line(where: str, text: str, **hooks: Any) -> dict[str, Any]:
+    """The object of a line; `hooks` are those of `json.loads`."""
     hint = "Each line must be one JSON object."
     if undecoded(text):
         raise TraceError("not UTF-8 text.", code="bad_encoding", where=where, hint="Save the file as UTF-8.")
-    row = _parsed(text, where, hint)
+    row = _parsed(text, where, hint, lines=False, **hooks)
     if not isinstance(row, dict):
         wrong = f"expected a JSON object, found {type(row).__name__}."
         raise TraceError(wrong, code="bad_row", where=where, hint=hint)

@@ -4,6 +4,7 @@ In: what a person, a file or a program wrote. Out: one spelling of it (NFC, noth
 texts both are what they always were, so that keys and hashes of stored texts stay.
 """
 
+import json
 import re
 import unicodedata
 from typing import Any
@@ -58,14 +59,9 @@ def entered_all(value: Any) -> Any:
 
 
 def invisible(value: Any) -> int:
-    """How many characters `entered_all` takes out."""
-    if isinstance(value, str):
-        return 0 if value.isascii() else len(INVISIBLE.findall(value))
-    return sum(
-        map(
-            invisible, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        )
-    )
+    """How many characters `entered_all` takes out of what JSON gave."""
+    text = json.dumps(value, ensure_ascii=False)
+    return 0 if text.isascii() else len(INVISIBLE.findall(text))
 
 
 def folded(text: str) -> str:

@@ -91,10 +91,6 @@ class Lines:
         self.shown, self.longest, self.most = shown, longest, most
         self.number = self.length = 0
 
-    @property
-    def where(self) -> str:
-        return f"{self.shown}:{self.number}"
-
     def __iter__(self) -> Iterator[str]:
         return self
 
@@ -102,20 +98,17 @@ class Lines:
         try:
             line = self.text.readline(self.longest + 1)
         except UnicodeError as error:  # half a character of UTF-16
-            hint = "Save the file as UTF-8."
-            raise TraceError(
-                "not UTF-8 or UTF-16 text.",
-                code="bad_encoding",
-                where=f"{self.shown}:{self.number + 1}",
-                hint=hint,
-            ) from error
+            where, hint = f"{self.shown}:{self.number + 1}", "Save the file as UTF-8."
+            what = "not UTF-8 or UTF-16 text."
+            raise TraceError(what, code="bad_encoding", where=where, hint=hint) from error
         self.number += bool(line)
         self.length += len(line)
         if self.length > self.longest or (self.most and self.number > self.most):
-            many = f"more than {self.longest:,} characters in one line or row"
-            message = f"{many if self.length > self.longest else 'too many lines'}."
-            hint = "Is a quotation mark never closed, or is this a file of another kind?"
-            raise TraceError(message, code="too_large", where=self.where, hint=hint)
+            message = "too many lines."
+            if self.length > self.longest:
+                message = f"more than {self.longest:,} characters in one line or row."
+            where, hint = f"{self.shown}:{self.number}", "Is a quotation mark never closed?"
+            raise TraceError(message, code="too_large", where=where, hint=hint)
         if not line:
             raise StopIteration
         return line
@@ -133,17 +126,34 @@ def parse_json(text: str, where: str, hint: str, *, lines: bool = True, **hooks:
     """What a JSON text holds; `hooks` are those of `json.loads`. lines: a mistake is told with line and column."""
     try:
         return json.loads(text, **hooks)
-    except RecursionError as error:
-        message = "not valid JSON (nested too deeply)."
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        if isinstance(error, json.JSONDecodeError):
+            reason = "it ends in the middle" if error.pos >= len(text.rstrip()) else error.msg
+            where = f"{where}:{error.lineno}:{error.colno}" if lines else where
+        message = f"not valid JSON ({reason})."
         raise TraceError(message, code="bad_json", where=where, hint=hint) from error
-    except json.JSONDecodeError as error:
-        cut = error.pos >= len(text.rstrip())
-        message = f"not valid JSON ({'it ends in the middle' if cut else error.msg})."
-        place = f"{where}:{error.lineno}:{error.colno}" if lines else where
-        raise TraceError(message, code="bad_json", where=place, hint=hint) from error
-    except ValueError as error:  # of a number with thousands of digits
-        message = "not valid JSON (a number has too many digits)."
-        raise TraceError(message, code="bad_json", where=where, hint=hint) from error
+
+
+class Twice(dict[str, Any]):
+    """An object in which a key was written more than once: the last value counts, the earlier ones are here."""
+
+    __slots__ = ("earlier",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.earlier: list[tuple[str, Any, int]] = []  # key, lost value, line of the later one (0 unknown)
+
+
+def keep_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An `object_pairs_hook`: JSON alone would drop the earlier values in silence."""
+    values = dict(pairs)
+    if len(values) == len(pairs):
+        return values
+    found = Twice(values)
+    last = {key: number for number, (key, _) in enumerate(pairs)}
+    found.earlier = [(key, value, 0) for number, (key, value) in enumerate(pairs) if last[key] != number]
+    return found
 
 
 def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.texts import decode, json_lines, parse_json
+from trace_site.lib.texts import Twice, decode, json_lines, keep_twice, parse_json
 
 MAX_BYTES = 64_000_000
 BAD_JSON = "Check that the file is complete, without comments and without commas before a closing bracket."
@@ -49,26 +49,12 @@ def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> Tr
     return TraceError(message, code=code, where=shown, hint=hint)
 
 
-class Twice(dict[str, Any]):
-    """An object in which a key was written more than once: the last value counts, the earlier ones are here."""
-
-    __slots__ = ("earlier",)
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__(values)
-        self.earlier: list[tuple[str, Any, int]] = []  # key, lost value, line of the later one (0 unknown)
-
-
 def _read_json(text: str, shown: str) -> Any:
     doubles: list[Twice] = []
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) == len(pairs):
-            return values
-        doubles.append(found := Twice(values))
-        last = {key: number for number, (key, _) in enumerate(pairs)}
-        found.earlier = [(key, value, 0) for number, (key, value) in enumerate(pairs) if last[key] != number]
+        if isinstance(found := keep_twice(pairs), Twice):
+            doubles.append(found)
         return found
 
     hooks: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from catalog.core.importers.documents import Twice, refusal
+from catalog.core.importers.documents import refusal
 from catalog.core.importers.rows import (
     MADE,
     FileRow,
@@ -25,6 +25,8 @@ from catalog.core.importers.rows import (
 )
 from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
+from trace_site.lib.errors import TraceError
+from trace_site.lib.texts import Twice
 
 Json = dict[str, Any]
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -47,17 +49,16 @@ def read(document: Json, shown: str) -> Iterator[FileRow]:
     yield from named(api_name(document, shown), _operations(document, shown))
 
 
-class BrokenReference(Exception):
+def _broken(ref: Any) -> TraceError:
     """A reference that leads nowhere, to another file, or in a circle."""
-
-    def __init__(self, ref: Any) -> None:
-        self.ref = ref[:200] if isinstance(ref, str) else "$ref"
-        super().__init__(f"the reference '{self.ref}' cannot be followed; bundle the document into one file.")
+    shown = ref[:200] if isinstance(ref, str) else "$ref"
+    message = f"the reference '{shown}' cannot be followed; bundle the document into one file."
+    return TraceError(message, code="bad_format")
 
 
 def _layers(document: Json, value: Any, followed: list[str] | None = None, depth: int = 0) -> Iterator[Any]:
     """A value and, where it is a reference, what each reference of its chain points to; a reference may have keys
-    beside it. Raises BrokenReference. Other documents are never opened.
+    beside it. Raises TraceError. Other documents are never opened.
     """
     followed = [] if followed is None else followed
     seen: set[str] = set()
@@ -65,7 +66,7 @@ def _layers(document: Json, value: Any, followed: list[str] | None = None, depth
     while isinstance(value, dict) and "$ref" in value:
         ref = value["$ref"]
         if not isinstance(ref, str) or ref in seen or depth > MAX_NESTED or len(followed) >= MAX_REFERENCES:
-            raise BrokenReference(ref)
+            raise _broken(ref)
         seen.add(ref)
         followed.append(ref)
         yield (value := _target(document, ref, followed, depth))
@@ -85,7 +86,7 @@ def _target(document: Json, ref: str, followed: list[str], depth: int) -> Any:
                 value = next((found for one in layers if (found := _child(one, key)) is not None), None)
             if value is not None:
                 return value
-    raise BrokenReference(ref)
+    raise _broken(ref)
 
 
 def _child(value: Any, key: str) -> Any:
@@ -96,13 +97,17 @@ def _child(value: Any, key: str) -> Any:
 
 def _followed(document: Json, value: Any) -> Any:
     """A value, or what its references lead to in the end; an object without them where they lead nowhere."""
-    with suppress(BrokenReference):
+    with suppress(TraceError):
         *_, value = _layers(document, value)
     return value
 
 
 def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
+
+
+def _resolved(document: Json, value: Any) -> Json:
+    return _object(_followed(document, value))
 
 
 def _check(document: Json, shown: str) -> None:
@@ -116,10 +121,10 @@ def _check(document: Json, shown: str) -> None:
             message = f"the key '{lost}' is written twice{_at(line)}."
             raise refusal(f"{shown}#/{lost}", message, "Put all paths under one.")
     for key in PATH_MAPS:
-        if elsewhere := _object(_followed(document, document.get(key))).get("$ref"):
+        if elsewhere := _resolved(document, document.get(key)).get("$ref"):
             hint = "Bundle the document into one file."
             raise refusal(f"{shown}#/{key}", f"the paths are in another file ({str(elsewhere)[:200]}).", hint)
-    if not any(_object(_followed(document, document.get(key))) for key in PATH_MAPS):
+    if not any(_resolved(document, document.get(key)) for key in PATH_MAPS):
         only = "describes webhooks only, which the vendor calls" if "webhooks" in document else "has no paths"
         hint = "Import the document that lists the paths."
         raise refusal(f"{shown}#/paths", f"the document {only}, so it holds no tools.", hint)
@@ -127,7 +132,7 @@ def _check(document: Json, shown: str) -> None:
 
 def api_name(document: Json, shown: str) -> str:
     """By the title, else by the file; raises TraceError when neither says one."""
-    title = _text(document, _info(document).get("title"))
+    title = _text(document, _resolved(document, document.get("info")).get("title"))
     words = re.sub(r"(?i)(\s+(rest\s+)?api)+\s*$", "", title[:1000].strip())
     name = camel_case(words)
     if not name or len(name) > MAX_PART - 10:
@@ -145,9 +150,7 @@ def api_version(document: Json) -> str:
     it would rename every tool at each release."""
     if stated := re.fullmatch(r"[vV]?([0-9]{1,4})", _version(document).strip()):
         return stated[1]
-    paths = [
-        path for path in _object(_followed(document, document.get("paths"))) if not path.startswith("x-")
-    ]
+    paths = [path for path in _resolved(document, document.get("paths")) if not path.startswith("x-")]
     found = {match[1] if (match := VERSION_SEGMENT.search(path)) else "" for path in paths}
     if len(found) == 1 and (only := found.pop()):
         return only
@@ -160,11 +163,7 @@ def api_version(document: Json) -> str:
 
 
 def _version(document: Json) -> str:
-    return _text(document, _info(document).get("version"))
-
-
-def _info(document: Json) -> Json:
-    return _object(_followed(document, document.get("info")))
+    return _text(document, _resolved(document, document.get("info")).get("version"))
 
 
 def _text(document: Json, value: Any) -> str:
@@ -175,7 +174,7 @@ def _text(document: Json, value: Any) -> str:
 
 def _operations(document: Json, shown: str) -> Iterator[FileRow]:
     for key in PATH_MAPS:
-        for path, item, line in _entries(_object(_followed(document, document.get(key)))):
+        for path, item, line in _entries(_resolved(document, document.get(key))):
             if not path.startswith(("x-", "$")):
                 yield from _path_operations(document, path, item, f"{shown}#/{key}/{_step(path)}", line)
 
@@ -190,40 +189,39 @@ def _entries(values: Json) -> Iterator[tuple[str, Any, int | None]]:
 def _path_operations(
     document: Json, path: str, item: Any, where: str, doubled: int | None
 ) -> Iterator[FileRow]:
-    layers = _layers(document, item)
-    while True:
-        try:
-            part = next(layers)
-        except StopIteration:
-            return
-        except BrokenReference as error:
-            yield FileRow(where, problem=str(error))
-            return
-        if part is None:
-            continue
-        if not isinstance(part, dict):
-            problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
-            yield FileRow(where, problem=problem)
-            continue
-        yield from _lost_texts(document, part, where)
-        for method, fields, own_line in _methods(document, part):
-            at = f"{where}/{_step(method)}"
-            line = doubled if own_line is None else own_line
-            if line is None:
-                yield from _operation(document, at, method.rpartition("/")[2], path, fields, part)
-            else:
-                problem = f"written twice{_at(line)}; only the last one of a key would count."
-                yield FileRow(at, problem=problem)
+    try:
+        for part in _layers(document, item):
+            if isinstance(part, dict):
+                yield from _part_operations(document, path, part, where, doubled)
+            elif part is not None:
+                problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
+                yield FileRow(where, problem=problem)
+    except TraceError as error:
+        yield FileRow(where, problem=error.message)
+
+
+def _part_operations(
+    document: Json, path: str, part: Json, where: str, doubled: int | None
+) -> Iterator[FileRow]:
+    yield from _lost_texts(document, part, where)
+    for method, fields, own_line in _methods(document, part):
+        at = f"{where}/{_step(method)}"
+        line = doubled if own_line is None else own_line
+        if line is None:
+            yield from _operation(document, at, method.rpartition("/")[2], path, fields, part)
+        else:
+            problem = f"written twice{_at(line)}; only the last one of a key would count."
+            yield FileRow(at, problem=problem)
 
 
 def _methods(document: Json, item: Json) -> Iterator[tuple[str, Any, int | None]]:
     for key, value, line in _entries(item):
         # a method that no specification names is still an operation of the file
         known = key in ITEM_KEYS or (key.startswith("x-") and not key.endswith("-method"))
-        shape = {} if known else _object(_followed(document, value))
+        shape = {} if known else _resolved(document, value)
         if key.lower() in METHODS or shape.keys() & {"operationId", "responses"}:
             yield key, value, line
-    for key, value, line in _entries(_object(_followed(document, item.get("additionalOperations")))):
+    for key, value, line in _entries(_resolved(document, item.get("additionalOperations"))):
         yield f"additionalOperations/{key}", value, line
 
 
@@ -232,8 +230,8 @@ def _operation(
 ) -> Iterator[FileRow]:
     try:
         layers = list(_layers(document, fields))
-    except BrokenReference as error:
-        yield FileRow(where, problem=str(error))
+    except TraceError as error:
+        yield FileRow(where, problem=error.message)
         return
     fields = layers[-1]
     if not isinstance(fields, dict):

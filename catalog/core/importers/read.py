@@ -25,7 +25,7 @@ from catalog.core.tool import RowError, ToolRecord, refuse_duplicates
 from trace_site.lib.cells import unguard
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import jsonl_lines, parse_jsonl_line
-from trace_site.lib.texts import Lines, header, sheet_rows, undecoded
+from trace_site.lib.texts import Lines, Twice, header, keep_twice, sheet_rows, undecoded
 
 ROOT = Path(__file__).resolve().parents[3]
 LISTED_ERRORS = 20
@@ -44,7 +44,6 @@ MAX_ROW = 1_000_000  # characters of CSV
 MAX_LINE = 1_000_000
 MAX_LINES = 1_000_000
 COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
-FIELDS = [json.dumps(key) for key in COLUMNS[:5]]
 TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True)
 TRUTH |= dict.fromkeys(["false", "no", "n", "0", ""], False)
 
@@ -216,22 +215,13 @@ def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
     for number, text in jsonl_lines(path, shown, MAX_LINE, MAX_LINES):
         where = f"{shown}:{number}"
         try:
-            row = parse_jsonl_line(where, text)
+            row = parse_jsonl_line(where, text, object_pairs_hook=keep_twice)
         except TraceError as error:
             yield FileRow(where, problem=error.message)
             continue
-        double, name = _double(text), str(row.get("name") or "")
-        problem = f"the key '{double}' is written twice."
-        yield FileRow(where, problem=problem, name=name) if double else FileRow(where, row)
-
-
-def _double(raw: str) -> str:
-    """A field of the tool that its line holds twice; JSON would keep the last in silence."""
-    if all(raw.count(field) < 2 for field in FIELDS):
-        return ""
-    pairs: list[tuple[str, Any]] = json.loads(raw, object_pairs_hook=lambda found: found)
-    keys = [key for key, _ in pairs]
-    return next((key for key in COLUMNS[:5] if keys.count(key) > 1), "")
+        twice = [key for key, _, _ in row.earlier if key in COLUMNS] if isinstance(row, Twice) else []
+        problem = f"the key '{twice[0]}' is written twice." if twice else ""
+        yield FileRow(where, row, problem=problem, name=str(row.get("name") or ""))
 
 
 if __name__ == "__main__":

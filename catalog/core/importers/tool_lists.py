@@ -7,10 +7,11 @@ API = the server's name where the file gives it, else the name of the file.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from catalog.core.importers.documents import Twice, refusal
+from catalog.core.importers.documents import refusal
 from catalog.core.importers.rows import MADE, FileRow, describe, file_api_name, sentence
 from catalog.core.tool import MAX_PART
 from catalog.core.words import camel_case
+from trace_site.lib.texts import Twice
 
 AROUND = ("result", "toolConfig")
 LISTS = ("tools", "functions", "functionDeclarations", "function_declarations")
