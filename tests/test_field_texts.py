@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import DuplicateIndex
-from catalog.core.words import name_words, plain_words, text_key, told
+from catalog.core.words import join_words, name_words, plain_words, text_key
 from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, Tool
 from catalog.queries.imports import _no_request, queries_preview, read_queries
@@ -128,7 +128,7 @@ def test_what_a_script_needs_is_not_taken_for_invisible():
     for text in ("می\u200cخواهم", "क\u094d\u200dष", "👨\u200d👩\u200d👧 ❤\ufe0f"):
         assert entered(text) == text
     assert entered("Pay\u200d/get\u200b\u202e\U000e0041\ufe0f") == "Pay/get"
-    assert told(name_words("給与明細")) == "給与明細"
+    assert join_words(name_words("給与明細")) == "給与明細"
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from catalog.core.operations import ACTIONS, VERSION
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family
-from catalog.core.words import name_words, stem, told
+from catalog.core.words import join_words, name_words, stem
 
 SHOWN = 3  # of what tells them apart
 LONGEST = 200
@@ -53,7 +53,7 @@ def _label(tools: Sequence[str], with_apis: bool) -> str:
     behind = "; ".join(part for part in (rest, apart) if part)
     if not behind and not rests:
         behind = _listed(sorted({split_name(name)[1] for name in tools}))
-    return f"{told(common)}: {behind}"[:LONGEST] if behind else told(common)[:LONGEST]
+    return f"{join_words(common)}: {behind}"[:LONGEST] if behind else join_words(common)[:LONGEST]
 
 
 def _stems(endpoint: str) -> dict[str, str]:
@@ -64,7 +64,7 @@ def _stems(endpoint: str) -> dict[str, str]:
 
 def _rests(rows: Sequence[dict[str, str]], shared: set[str]) -> list[str]:
     """What each endpoint says beyond the shared words, the commonest first; nothing is left out as "the rest"."""
-    said = Counter(told(word for key, word in row.items() if key not in shared) for row in rows)
+    said = Counter(join_words(word for key, word in row.items() if key not in shared) for row in rows)
     return sorted((rest for rest in said if rest), key=lambda rest: (-said[rest], rest))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from catalog.core.operations import METHODS, Operation, operation, overlap, telling_stems, without_method
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family, newest_first, twin_key
-from catalog.core.words import name_words, stem, told
+from catalog.core.words import join_words, name_words, stem
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"(/“‘'])")
 INSTEAD = re.compile(
@@ -240,7 +240,7 @@ class PointerIndex:
 
 def vendor_of(api: str) -> str:
     """`AcmeCheckoutV72` -> acme."""
-    return next(iter(told(name_words(api)).split()), api)
+    return next(iter(join_words(name_words(api)).split()), api)
 
 
 def _calls(sentence: str) -> Iterator[str]:

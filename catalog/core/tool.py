@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.core.tokens import flat_token, split_name
-from catalog.core.words import name_words, plain_words, told
+from catalog.core.words import join_words, name_words, plain_words
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import UNSTORABLE, content_hash
 from trace_site.lib.letters import entered
@@ -208,4 +208,4 @@ def search_words(name: str, description: str = "") -> str:
 
 def embedding_text(name: str, description: str) -> str:
     """What the sentence encoder reads of a tool."""
-    return f"{told(name_words(name))}: {description}"
+    return f"{join_words(name_words(name))}: {description}"

@@ -30,7 +30,7 @@ def name_words(name: str) -> list[str]:
     return [folded(word) for word in split_humps(entered(name))]
 
 
-def told(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Words as a sentence has them: with spaces where their script has some."""
     return BETWEEN_BARE.sub("", " ".join(words))
 

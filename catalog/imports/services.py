@@ -14,7 +14,15 @@ from django.utils.text import slugify
 
 from catalog.core.importers.read import LISTED_ERRORS, read_catalog
 from catalog.core.importers.rows import CatalogFile
-from catalog.core.tool import MAX_PART, CatalogDiff, RowError, StoredTool, diff_catalog, search_words
+from catalog.core.tool import (
+    MAX_PART,
+    CatalogDiff,
+    RowError,
+    StoredTool,
+    ToolRecord,
+    diff_catalog,
+    search_words,
+)
 from catalog.core.twins import VersionStep, api_family, version_steps
 from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
@@ -226,7 +234,8 @@ def _api_of(read: CatalogFile, domain: str, filename: str, given: str) -> dict[s
     known = CatalogImport.objects.filter(undone_at=None)
     earlier = known.filter(filename=filename, domain=domain, counts__title=title)
     names = [title, *earlier.values_list("counts__api_name", flat=True)]
-    own = {row.name.partition("/")[2] for row in (*read.records, *read.errors)}
+    rows: list[ToolRecord | RowError] = [*read.records, *read.errors]
+    own = {row.name.partition("/")[2] for row in rows}
     shared = {name: _shared(name, domain, filename, own) for name in names}
     best = max(names, key=lambda name: shared[name])
     if shared[best] >= 0:

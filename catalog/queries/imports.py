@@ -18,7 +18,7 @@ from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import Duplicate, DuplicateIndex
 from catalog.core.scrubbing.child import scrub_all
 from catalog.core.scrubbing.scrub import Scrubbed
-from catalog.core.words import name_words, plain_words, text_key, told
+from catalog.core.words import join_words, name_words, plain_words, text_key
 from catalog.models import LabelledQuery, Tool
 from catalog.queries.registry import benchmark_firewall, registry_lock
 from trace_site.audit import models as audit_models
@@ -147,7 +147,7 @@ def _too_long(characters: int) -> str:
 
 
 def _no_request(text: str) -> tuple[str, str] | None:
-    own = count_words(told(plain_words(STAND_IN.sub(" ", text))))
+    own = count_words(join_words(plain_words(STAND_IN.sub(" ", text))))
     if len(text) > MAX_CHARACTERS:
         return "too_long", _too_long(len(text))
     if own > MAX_WORDS:

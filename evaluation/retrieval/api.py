@@ -370,9 +370,10 @@ class Retrieve(RetrieveView):
         calibrated, `confidence` says how likely the first tool is right, and `fits` is false for a request that no
         tool answers; its tools are then the nearest ones. While a new champion loads, the one before it answers.
         """
-        given = self.read(RetrieveInput)
+        given, body = self.read(RetrieveInput), request.data
+        assert isinstance(body, dict)  # as the serializer has checked
         is_stream = given["stream"]
-        if request.data.get("stream") is None:
+        if body.get("stream") is None:
             is_stream = request.get_preferred_type([JSON, EVENTS]) == EVENTS
         asking = Asking(request, Via.STREAM if is_stream else Via.SINGLE, given.get("caller", ""))
         query = asking.query(given)

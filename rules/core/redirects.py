@@ -16,7 +16,7 @@ from math import log
 from catalog.core.mentions import NameFinder
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family
-from catalog.core.words import name_words, told
+from catalog.core.words import join_words, name_words
 from rules.core.wording import SMALL, concept
 
 Span = tuple[int, int]
@@ -73,7 +73,7 @@ class Described:
     @cached_property
     def vendor(self) -> str:
         """The first word of the API's name: `AdyenPayoutV68` -> adyen."""
-        return next(iter(told(name_words(self.family)).split()), self.family)
+        return next(iter(join_words(name_words(self.family)).split()), self.family)
 
     @cached_property
     def sentences(self) -> tuple[Span, ...]:

@@ -19,7 +19,7 @@ import regex
 from catalog.core.near_duplicates import SetIndex
 from catalog.core.tokens import split_name
 from catalog.core.twins import newest_first, twin_key
-from catalog.core.words import name_words, told
+from catalog.core.words import join_words, name_words
 from rules.core.redirects import Described, Redirect, Redirects, Span, concepts
 from rules.core.wording import ALTERNATIVES, SMALL, concept
 from trace_site.lib.letters import PIECE, folded
@@ -149,7 +149,7 @@ def purpose(tool: Described, place: Span | None = None) -> str:
         first, _, rest = said.partition(" ")
         if (verb := _verb(first)) and rest and len(said) <= PURPOSE_LONGEST:
             return f"{verb} {rest}"
-    title = (tool.title or told(name_words(tool.endpoint))).strip(" .:")
+    title = (tool.title or join_words(name_words(tool.endpoint))).strip(" .:")
     return f"do “{title}”"
 
 
@@ -647,7 +647,7 @@ def _around(tool: Described, place: Span) -> Span:
 
 
 def _product(tool: Described) -> str:
-    return told(name_words(tool.family))
+    return join_words(name_words(tool.family))
 
 
 def _versioned(endpoint: str) -> tuple[str, tuple[int, int]]:

@@ -13,7 +13,7 @@ from ahocorasick_rs import AhoCorasick
 
 from catalog.core.mentions import Mention, NameFinder
 from catalog.core.tokens import FORMATS, tool_units
-from catalog.core.words import told
+from catalog.core.words import join_words
 from synthesis.core.names import (
     ODD,
     SENTENCE_END,
@@ -206,7 +206,7 @@ def query_failures(candidate: Candidate, context: FilterContext) -> list[Failure
     if candidate.branch != "imported":
         found += [
             *_length(
-                "query", candidate.query, count_words(told(words(candidate.query))), context.query_words
+                "query", candidate.query, count_words(join_words(words(candidate.query))), context.query_words
             ),
             *leakage(candidate, context),
             *near_duplicate(candidate, context),

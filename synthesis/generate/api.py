@@ -134,7 +134,7 @@ BOOKS = {
     "total": {**LINE, "purpose": "", "model": ""},
     "lines": [LINE],
     "errors": [{"name": "llm_truncated", "count": 1}],
-    "said": {"llm_truncated": "the language-model endpoint stopped at its length limit."},
+    "error_texts": {"llm_truncated": "the language-model endpoint stopped at its length limit."},
 }
 CALL = {
     "uid": "0b9a2f6e-9e0e-4d43-9c0a-8f5d3b1f0c11",
@@ -144,7 +144,7 @@ CALL = {
     "prompt_hash": "3b1f0c118f5d4d43",
     "state": "failed",
     "error_code": "llm_truncated",
-    "said": "the language-model endpoint stopped at its length limit.",
+    "error_text": "the language-model endpoint stopped at its length limit.",
     "unwrapped": False,
     "prompt_tokens": 1400,
     "completion_tokens": 1200,

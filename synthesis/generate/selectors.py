@@ -278,7 +278,7 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
         "checks": dict(found.checks),
         "axes": dict(found.axes),
         "error_codes": dict(found.errors),
-        "said": books["said"],
+        "error_texts": books["error_texts"],
         "unwrapped": paid["unwrapped"],
         "adapted": run.params.get("adapted", {}),
         "skipped": len(run.skipped),

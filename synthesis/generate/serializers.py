@@ -189,7 +189,7 @@ class BooksOut(Out):
     total = BookLine()
     lines = BookLine(many=True, help_text="one per purpose and model")
     errors = Counted(many=True)  # type: ignore[assignment]
-    said = serializers.DictField(
+    error_texts = serializers.DictField(
         child=serializers.CharField(), help_text="what the server said of one of them, by error code"
     )
 
@@ -204,7 +204,7 @@ class Call(Out):
     prompt_hash = serializers.CharField()
     state = serializers.CharField()
     error_code = serializers.CharField()
-    said = serializers.CharField(help_text="the server's own sentence; empty where it answered")
+    error_text = serializers.CharField(help_text="the server's own sentence; empty where it answered")
     unwrapped = serializers.BooleanField(help_text="the answer stood in a wrapping, which was taken off")
     prompt_tokens = serializers.IntegerField()
     completion_tokens = serializers.IntegerField()

@@ -50,7 +50,7 @@ def patiently(work: Callable[[], T]) -> T:
 BATCH = 200
 LINGER = 0.002  # seconds that a transaction waits for company
 MOST = 2**31 - 1  # that a column holds
-CLOSING = ["state", "error_code", "said", "unwrapped", "prompt_tokens", "completion_tokens", "cost"]
+CLOSING = ["state", "error_code", "error_text", "unwrapped", "prompt_tokens", "completion_tokens", "cost"]
 CLOSING += ["seconds", "ended_at"]
 
 
@@ -118,7 +118,7 @@ class DatabaseLedger:
             prompt_hash=exchange.prompt_hash,
             state=state,
             error_code=exchange.error_code[:60],
-            said=exchange.said,
+            error_text=exchange.error_text,
             unwrapped=exchange.unwrapped,
             prompt_tokens=min(exchange.prompt_tokens, MOST),
             completion_tokens=min(exchange.completion_tokens, MOST),
@@ -256,20 +256,19 @@ SUMS = {
 
 def job_books(job: Job | None) -> dict[str, Any]:
     """{"total": SUMS of all calls, "lines": those per purpose and model, "errors": {code: calls}, most frequent first,
-    "said": {code: what the server said of one of them}}.
+    "error_texts": {code: what the server said of one of them}}.
 
     Three queries whatever the job's size; zeros for a job that asked no model.
     """
     rows = ModelCall.objects.filter(job=job) if job else ModelCall.objects.none()
-    failed = (
-        rows.exclude(error_code="").values_list("error_code").annotate(calls=Count("pk"), said=Max("said"))
-    )
-    errors = list(failed.order_by("-calls", "error_code"))
+    failed = rows.exclude(error_code="").values_list("error_code")
+    counted = failed.annotate(calls=Count("pk"), text=Max("error_text"))
+    errors = list(counted.order_by("-calls", "error_code"))
     return {
         "total": {"purpose": "", "model": "", **rows.aggregate(**SUMS)},
         "lines": list(rows.values("purpose", "model").order_by("purpose", "model").annotate(**SUMS)),
         "errors": {code: calls for code, calls, _ in errors},
-        "said": {code: said for code, _, said in errors if said},
+        "error_texts": {code: text for code, _, text in errors if text},
     }
 
 

@@ -335,7 +335,7 @@ class ModelCall(models.Model):
     prompt_hash = models.CharField(max_length=64)
     state = models.CharField(max_length=8, choices=State, default=State.SENT)
     error_code = models.CharField(max_length=60, blank=True)
-    said = models.TextField(
+    error_text = models.TextField(
         blank=True,
         db_default="",
         help_text="the server's own sentence, without keys, cut; or what it sent instead",

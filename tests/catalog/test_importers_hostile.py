@@ -121,8 +121,9 @@ HOSTILE: dict[str, tuple[Callable[[], str], str]] = {
 def run_child(order: dict[str, Any]) -> tuple[list[Any], float, int]:
     """What the child printed, its processor seconds, and the most memory it held (bytes)."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(order)],
+        [sys.executable, "-c", PROGRAM],
         cwd=ROOT,
+        input=json.dumps(order).encode(),
         capture_output=True,
         timeout=60,
         check=True,

@@ -256,7 +256,7 @@ def test_the_servers_sentence_is_told_without_keys_and_cut(serve):
     said = f"no model by this name for {KEY} or sk-proj-ab12cd34ef56\n" + "because " * 100
     (error,), _ = ask(serve(refuse=lambda body: (404, {"error": {"message": said}})))
     assert error.code == "llm_bad_request" and "no model by this name for … or … because" in str(error)
-    assert KEY not in str(error) and "sk-" not in str(error) and len(error.said) <= 201
+    assert KEY not in str(error) and "sk-" not in str(error) and len(error.server_text) <= 201
 
 
 def test_an_unclear_refusal_is_a_prompts_while_others_are_answered(serve):

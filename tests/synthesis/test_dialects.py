@@ -91,7 +91,7 @@ def test_one_filtered_prompt_drops_one_sample_and_is_asked_alone_again(serve):
     assert counts["error_codes"] == {"llm_prompt_refused": 1}
     assert "A filter refused this prompt; change it." in "\n".join(funnel_lines(counts))
     assert "A filter refused" in Attempt.objects.get(outcome="error").error
-    assert ModelCall.objects.get(state="failed").said == FILTERED[1]["error"]["message"]
+    assert ModelCall.objects.get(state="failed").error_text == FILTERED[1]["error"]["message"]
     page = render_to_string("synthesis/_books.html", {"run": run, "books": job_books(run.job)})
     assert "A filter refused this prompt; change it." in page
     asked = len(server.requests)
@@ -139,7 +139,7 @@ def test_errors_in_every_fourth_choice_cost_no_sample(serve):
     run = start()
     counts = run_job(run.job)
     assert (counts["ready"], counts["errors"]) == (NUMBER, 0)
-    assert job_books(run.job)["said"] == {"llm_server_error": "lost the server behind"}
+    assert job_books(run.job)["error_texts"] == {"llm_server_error": "lost the server behind"}
 
 
 def test_a_server_whose_thinking_needs_room_gets_it(serve, clean_calls):
@@ -175,4 +175,4 @@ def test_a_refusal_of_everything_ends_the_run_with_the_servers_sentence(serve):
     assert (job.state, job.error_code) == ("failed", "llm_bad_request")
     assert "no model is called tester" in job.error
     assert Sample.objects.filter(machine="pending").count() == NUMBER
-    assert job_books(run.job)["said"]["llm_bad_request"] == "no model is called tester"
+    assert job_books(run.job)["error_texts"]["llm_bad_request"] == "no model is called tester"

@@ -1,8 +1,8 @@
 """Any catalog file in, checked tools and row errors out.
 
-CSV and JSON lines are read here line by line. Documents are parsed in a child process (`python -m` this module, with an
-order as JSON) with little memory and little time, so that a hostile file harms nobody: an honest document takes about 8
-times its size, a YAML of ten megabytes about two seconds.
+CSV and JSON lines are read here line by line. Documents are parsed in a child process (`python -m` this module, its
+input an order as JSON) with little memory and little time, so that a hostile file harms nobody: an honest document
+takes about 8 times its size, a YAML of ten megabytes about two seconds.
 """
 
 import json
@@ -90,26 +90,10 @@ def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> Ca
         where=shown,
         hint="Split the file by API, or take unusual nesting and repetition out of it.",
     )
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "catalog.core.importers.read", json.dumps(order)],
-            cwd=ROOT,
-            env={key: os.environ[key] for key in PASSED if key in os.environ},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=WAIT * (order["seconds"] + 1),
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise slow from error
-    if done.returncode == -signal.SIGXCPU:
-        raise slow
-    if done.returncode or not done.stdout:
-        said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-        message = f"its reader broke off ({said.splitlines()[-1][:300]})."
-        hint = "This is a fault of the importer, not of the file: please report it with the file."
-        raise TraceError(message, code="reader_failed", where=shown, hint=hint)
-    head, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    hint = "This is a fault of the importer, not of the file: please report it with the file."
+    broken = TraceError("its reader broke off", code="reader_failed", where=shown, hint=hint)
+    written = run_limited("catalog.core.importers.read", order, order["seconds"], slow, broken)
+    head, *rows = [json.loads(line) for line in written.splitlines()]
     if "error" in head:
         raise TraceError(**head["error"])
     file = CatalogFile(head["format"])
@@ -119,6 +103,29 @@ def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> Ca
         else:
             (file.errors if kind == "error" else file.notes).append(RowError(**row))
     return file
+
+
+def run_limited(module: str, order: Any, seconds: int, slow: TraceError, broken: TraceError) -> bytes:
+    """What a module of ours writes that is given an order as JSON and limits itself (`limit_self`)."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module],
+            cwd=ROOT,
+            env={key: os.environ[key] for key in PASSED if key in os.environ},
+            input=json.dumps(order).encode(),
+            capture_output=True,
+            timeout=WAIT * (seconds + 1),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise slow from error
+    if done.returncode == -signal.SIGXCPU:
+        raise slow
+    if done.returncode or not done.stdout:
+        reason = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+        broken.message += f" ({reason.splitlines()[-1][:300]})."
+        raise broken
+    return done.stdout
 
 
 def make_order(path: Path, shown: str, fmt: str, max_errors: int | None) -> dict[str, Any]:
@@ -225,4 +232,4 @@ def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
 
 
 if __name__ == "__main__":
-    read_order(json.loads(sys.argv[1]))
+    read_order(json.load(sys.stdin))

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from catalog.core.tool import MAX_DESCRIPTION, RowError, ToolRecord, parse_tool
-from catalog.core.words import camel_case, name_words, told
+from catalog.core.words import camel_case, join_words, name_words
 from trace_site.lib.errors import TraceError
 from trace_site.lib.letters import invisible
 
@@ -222,7 +222,7 @@ def says_deprecated(*texts: Any) -> bool:
 
 def sentence(name: str) -> str:
     """`createInvoice_v2` -> `Create invoice v2`."""
-    return told(name_words(name)).capitalize()
+    return join_words(name_words(name)).capitalize()
 
 
 def file_api_name(shown: str) -> str:

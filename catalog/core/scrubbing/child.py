@@ -5,14 +5,12 @@ In: (text, kinds to spare) of each. Out: what `scrub` says of it.
 
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 from itertools import islice
 
-from catalog.core.importers.read import PASSED, ROOT, WAIT, limit_self
+from catalog.core.importers.read import limit_self, run_limited
 from catalog.core.scrubbing.identities import PersonalSpan
 from catalog.core.scrubbing.scrub import Scrubbed, scrub
 from trace_site.lib.errors import TraceError
@@ -36,25 +34,11 @@ def scrub_all(rows: Sequence[tuple[str, Sequence[str]]]) -> list[Scrubbed]:
         return [scrub(text, spare) for text, spare in rows]
     what = "these queries take too long to search for personal data."
     slow = TraceError(what, code="too_large", hint="Split them.")
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__],
-            cwd=ROOT,
-            env={key: os.environ[key] for key in PASSED if key in os.environ},
-            input=json.dumps(rows).encode(),
-            capture_output=True,
-            timeout=WAIT * SECONDS,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise slow from error
-    if done.returncode == -signal.SIGXCPU:
-        raise slow
-    if done.returncode:
-        said = (done.stderr.decode(errors="replace").splitlines() or [f"status {done.returncode}"])[-1]
-        raise TraceError(f"the search for personal data broke off ({said[:300]}).", code="reader_failed")
+    broken = TraceError("the search for personal data broke off", code="reader_failed")
+    written = run_limited(__name__, rows, SECONDS, slow, broken)
     return [
         Scrubbed(plain, text, tuple(PersonalSpan(*one) for one in found))
-        for plain, text, found in json.loads(done.stdout)
+        for plain, text, found in json.loads(written)
     ]
 
 

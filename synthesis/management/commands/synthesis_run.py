@@ -94,7 +94,7 @@ def funnel_lines(counts: dict[str, Any]) -> list[str]:
         f"  errors      {counts['errors']:>7,} attempts{listed(counts['error_codes'])}",
         f"  dropped     {counts['dropped']:>7,} samples after all retries",
         f"  ready       {counts['ready']:>7,} samples ({share:.1%})",
-        *(f"  {code}: {said}" for code, said in counts["said"].items()),
+        *(f"  {code}: {text}" for code, text in counts["error_texts"].items()),
         *(
             f"  {model}: {name} {f'is {change}' if change else 'is left out'}"
             for model, changes in counts["adapted"].items()

@@ -18,6 +18,7 @@ import httpx2 as httpx
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
+from trace_site.lib.llm.dialects import learn, manner_of, worded
 from trace_site.lib.llm.exchange import (
     FATAL,
     Endpoint,
@@ -33,7 +34,6 @@ from trace_site.lib.llm.exchange import (
     status_error,
 )
 from trace_site.lib.llm.limiter import GATE_SECONDS, Budget, Limiter, backed_off, limiter_of
-from trace_site.lib.llm.manner import learn, manner_of, worded
 from trace_site.lib.outbound import Refused, client_of, literal, may_connect
 
 # One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.
@@ -254,7 +254,8 @@ class Client:
         self.budget = budget or Budget()
         self._flights: Flights[Reply] = Flights()
         self._alive: Flights[bool] = Flights()
-        self.manner = manner_of(endpoint)
+        self.manner = manner_of(endpoint.base_url, endpoint.model, endpoint.options)
+        self._options: dict[str, Any] = json.loads(endpoint.options or "{}")
         self._doubts: int | None = None  # unclear refusals since the last answer; None before the first
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
@@ -331,10 +332,8 @@ class Client:
 
     def _word(self, call: _Call) -> None:
         """The body of a call as the server is known to take it."""
-        call.sent = worded(self.manner, call.request, call.schema)
-        if self.endpoint.options:
-            call.sent |= json.loads(self.endpoint.options)
-            call.sent = {name: value for name, value in call.sent.items() if value is not None}
+        fields = worded(self.manner, call.request, call.schema) | self._options
+        call.sent = {name: value for name, value in fields.items() if value is not None}
         call.body = json.dumps(call.sent, ensure_ascii=False, separators=(",", ":")).encode()
         most = call.sent.get("max_completion_tokens") or call.sent.get("max_tokens")
         call.first.prompt_tokens = len(call.body) + FRAME_TOKENS
@@ -343,15 +342,13 @@ class Client:
 
     def _learnt(self, call: _Call, error: LlmError) -> bool:
         """Whether what was refused is sent differently from now on, so that it may be sent again at once."""
-        options = json.loads(self.endpoint.options or "{}")
-        fields = tuple(name for name in error.fields if name not in options)
+        fields = tuple(name for name in error.fields if name not in self._options)
         before = call.body
         self._word(call)
-        if call.body != before and (fields or error.starved):
-            return True  # another call has learnt it meanwhile
-        learn(self.manner, call.sent, fields, error)
-        self._word(call)
-        return call.body != before
+        if call.body == before:  # else another call has learnt it meanwhile
+            learn(self.manner, call.sent, fields, error.starved)
+            self._word(call)
+        return bool(fields or error.starved) and call.body != before
 
     def _attribute(self, error: LlmError) -> None:
         """A refusal without a clear cause is a prompt's while the endpoint answers others."""
@@ -439,7 +436,7 @@ class Client:
             return reply
         except LlmError as error:
             self._attribute(error)
-            exchange.error_code, exchange.said = error.code, error.said or error.message
+            exchange.error_code, exchange.error_text = error.code, error.server_text or error.message
             if error.free:
                 self._bill(exchange, 0, 0)
             raise

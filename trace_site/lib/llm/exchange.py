@@ -1,7 +1,7 @@
 """What is asked of an endpoint, what comes back, and the ledger that hears of both.
 
 An answer is read into a validated object, or into an LlmError that says what it was instead, in the server's own words
-where it has some. Wrapping is taken off (see wrapping); nothing else is repaired.
+where it has some. Wrapping is taken off (see dialects); nothing else is repaired.
 Codes of the envelope: llm_not_json (HTML, an event stream, anything but a completion), llm_broken, llm_wrong_model.
 Of what the model wrote: llm_truncated, llm_refused, llm_content_filter, llm_empty, llm_bad_json (doubled keys and NaN
 among it), llm_bad_schema. By status: llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_too_long,
@@ -18,10 +18,20 @@ from typing import Any, Protocol
 
 import jsonschema
 
-from trace_site.lib.errors import TraceError, cut
+from trace_site.lib.errors import TraceError
 from trace_site.lib.files import storable_json, strict_json
+from trace_site.lib.llm.dialects import (
+    BUSY,
+    QUOTA,
+    bare_json,
+    is_prompt_refused,
+    is_too_long,
+    numbers_of,
+    refused_fields,
+    server_text,
+    without_thinking,
+)
 from trace_site.lib.llm.limiter import Spent, told_to_wait
-from trace_site.lib.llm.wrapping import bare_json, numbers_of, without_thinking
 
 Message = dict[str, str]
 
@@ -96,7 +106,7 @@ class Exchange:
     prompt_hash: str
     uid: uuid.UUID = field(default_factory=uuid.uuid4)
     error_code: str = ""
-    said: str = ""  # the server's own sentence, or what its answer was instead
+    error_text: str = ""  # the server's own sentence, or what its answer was instead
     unwrapped: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -136,8 +146,8 @@ class LlmError(TraceError):
     """An exchange that gave no answer.
 
     again: another exchange may go better. refused: the endpoint takes no more just now. told: seconds it asks to wait.
-    free: it surely was not billed. permanent: the same prompt will fail again, others need not. said: what the server
-    says of it. fields: the fields of the request that it names. starved: thinking ate the length limit.
+    free: it surely was not billed. permanent: the same prompt will fail again, others need not. server_text: what the
+    server says of it. fields: the fields of the request that it names. starved: thinking ate the length limit.
     unclear: it may be the prompt's fault or the endpoint's.
     """
 
@@ -152,66 +162,29 @@ class LlmError(TraceError):
         told: float | None = None,
         free: bool = False,
         permanent: bool = False,
-        said: str = "",
+        server_text: str = "",
         fields: tuple[str, ...] = (),
         starved: bool = False,
+        unclear: bool = False,
     ) -> None:
         extra = {} if told is None else {"retry_after": told}
-        message = f"the language-model endpoint {what}{f': “{said}”' if said else '.'}"
+        message = f"the language-model endpoint {what}{f': “{server_text}”' if server_text else '.'}"
         super().__init__(message, code=code, hint=hint, extra=extra, permanent=permanent)
         self.again = again
         self.refused = refused
         self.told = told
         self.free = free
-        self.said = said
+        self.server_text = server_text
         self.fields = fields
         self.starved = starved
-        self.unclear = False
+        self.unclear = unclear
 
 
 # Reading what came back.
 
-# how servers say whose fault it is: a prompt that does not fit, one that they will not answer, an empty account, a rush
-TOO_LONG = re.compile(
-    r"context[_ ](length|size|window)|max_model_len|maximum (input|prompt)|input (length|token)|above_max_length"
-    r"|(prompt|input|request|messages) (is |are )?too (long|large)|too many (input |prompt )?tokens"
-    r"|exceeds? [^.]{0,40}tokens?\b|tokens? [^.]{0,40}exceeds?\b",
-    re.I,
-)
-PROMPT_REFUSED = re.compile(
-    r"content[_ ]?(filter|policy|management|exists risk)|responsible_?ai|moderation|flagged|guardrail|jailbreak"
-    r"|data_?inspection|inappropriate|sensitive (content|word|information)|prohibited[_ ]content|(usage|safety) polic"
-    r"|policy[_ ]violation|violat\w+ [^.]{0,40}polic|unsafe|safety (system|filter|check)|unsupported[_ ]language"
-    r"|language[^.]{0,30}not supported|(refused|rejected|blocked) th(is|e) prompt",
-    re.I,
-)
-# the same, unless a field of the request is named
-REFUSED = re.compile(
-    r"(prompt|request|input|content|filter)[^.]{0,20} (refused|rejected|blocked|triggered)", re.I
-)
-# the limit is too high, not the prompt too long
-LIMIT_HIGH = re.compile(
-    r"max_(completion_)?tokens\W[^.]{0,60}(too (large|high|big)|at most|less than|range|exceed)", re.I
-)
-QUOTA = re.compile(
-    r"insufficient[_ ](quota|balance|funds|credit)|out of credit|credit balance|billing|arrear|payment required",
-    re.I,
-)
-BUSY = re.compile(r"overloaded|temporarily|try again|loading model|model is loading", re.I)
-# the fields of a request that a server may refuse, by the words that servers use for them
-FIELDS_NAMED = {
-    "max_tokens": r"max_(new_|output_)?tokens",
-    "max_completion_tokens": r"max_completion_tokens",
-    "temperature": r"temperature",
-    "seed": r"(?<!random_)seed",
-    "random_seed": r"random_seed",
-    "response_format": r"response.?format|json.(object|mode)|structured.?output|guided|grammar|(\b|_)schema|\bstrict\b",
-}
 # how a choice ends that the server broke off, and one that it kept back
 BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 KEPT_BACK = ("content_filter", "safety", "sensitive", "prohibited_content", "blocklist", "recitation")
-LONGEST_SAID = 200
-SECRET = re.compile(r"\bbearer\s+\S+|\b(sk|pk|key|api)[-_][\w*-]{6,}|(?=\S*\d)(?=\S*[a-z])[\w*-]{24,}", re.I)
 MOST_TOKENS = 2**31 - 1
 NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
 CHOICE = {"type": "object", "properties": {"message": {"type": "object"}}, "required": ["message"]}
@@ -274,8 +247,7 @@ def object_of(choice: dict[str, Any], schema: str) -> tuple[dict[str, Any], bool
         data = strict_json(content)
     except (ValueError, RecursionError) as error:
         try:
-            bare = bare_json(content)
-            data, unwrapped = strict_json(bare), True
+            data, unwrapped = strict_json(bare_json(content)), True
         except (ValueError, RecursionError):
             raise _no_json(error) from None
     check = validator(schema)
@@ -312,96 +284,29 @@ def check_model(asked: str, found: str, answers_as: tuple[str, ...] = ()) -> Non
 
 def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError:
     """What an HTTP status other than 200 means."""
-    told, said, about = told_to_wait(headers), said_in(body), f"{status}"
+    said = server_text(body)
+    facts: dict[str, Any] = {"free": True, "server_text": said}
     if status == 402 or (status in (400, 403, 429) and QUOTA.search(body)):
         hint = "Raise the quota of its account, then retry the job."
-        return LlmError(f"says its quota is used up ({about})", "llm_quota", hint=hint, free=True, said=said)
-    if (error := _of_prompt(status, body, said)) is not None:
-        return error
+        return LlmError(f"says its quota is used up ({status})", "llm_quota", hint=hint, **facts)
+    if is_too_long(status, body):
+        return LlmError(f"found the prompt too long ({status})", "llm_too_long", permanent=True, **facts)
+    if is_prompt_refused(status, body):
+        return LlmError(f"refused this prompt ({status})", "llm_prompt_refused", permanent=True, **facts)
     if status in (401, 403):
-        hint = "Check LLM_API_KEY."
-        return LlmError(f"refused the key ({about})", "llm_unauthorized", hint=hint, free=True, said=said)
+        return LlmError(f"refused the key ({status})", "llm_unauthorized", hint="Check LLM_API_KEY.", **facts)
     fields = refused_fields(status, body)
     if not fields and (status in (408, 409, 424, 425, 429) or status >= 500 or BUSY.search(said)):
         code = "llm_rate_limited" if status == 429 else "llm_server_error"
-        what = "asks to slow down (429)" if status == 429 else f"failed ({about})"
-        overloaded = status in OVERLOADED
-        return LlmError(what, code, again=True, refused=overloaded, told=told, free=True, said=said)
+        what = "asks to slow down (429)" if status == 429 else f"failed ({status})"
+        return LlmError(
+            what, code, again=True, refused=status in OVERLOADED, told=told_to_wait(headers), **facts
+        )
     what = "answered with a redirect" if 300 <= status < 400 else "refused the request"
     hint = "Check the model's name and LLM_BASE_URL."
-    if fields:
-        hint = "LLM_<ROLE>_OPTIONS leaves fields out or sets them."
-    error = LlmError(
-        f"{what} ({about})", "llm_bad_request", hint=hint, free=status >= 300, said=said, fields=fields
-    )
-    error.unclear = status in (400, 422) and not fields
-    return error
-
-
-def _of_prompt(status: int, body: str, said: str) -> LlmError | None:
-    """The fault of one prompt, where it is that: others may fare better."""
-    refused = PROMPT_REFUSED.search(body) or (REFUSED.search(body) and not refused_fields(status, body))
-    too_long = TOO_LONG.search(body) and not LIMIT_HIGH.search(body)
-    if status == 413 or (status in (400, 422, 500) and too_long) or (status == 429 and "too large" in said):
-        what, code = f"found the prompt too long ({status})", "llm_too_long"
-    elif status == 451 or (status in (400, 403, 422) and refused):
-        what, code = f"refused this prompt ({status})", "llm_prompt_refused"
-    else:
-        return None
-    return LlmError(what, code, free=True, permanent=True, said=said)
-
-
-def refused_fields(status: int, body: str) -> tuple[str, ...]:
-    """The fields of the request that a refusal names: as data, else in the order of its words."""
-    if status not in (400, 404, 405, 415, 422, 500, 501):
-        return ()
-    try:
-        named = re.findall(r"\w+", " ".join(_pointed(json.loads(body))))
-    except ValueError:
-        named = []
-    if pointed := tuple(name for name in FIELDS_NAMED if name in named):
-        return pointed
-    said = said_in(body, most=1000)
-    if status >= 500 and not re.search(r"support|invalid|unknown|unrecogni|parse|implement", said, re.I):
-        return ()
-    places = {
-        name: found.start() for name, of in FIELDS_NAMED.items() if (found := re.search(of, said, re.I))
-    }
-    return tuple(sorted(places, key=lambda name: places[name]))
-
-
-def _pointed(value: Any) -> list[str]:
-    """What `param` and `loc` point at, wherever they stand."""
-    if isinstance(value, list):
-        return [name for one in value for name in _pointed(one)]
-    if not isinstance(value, dict):
-        return []
-    own = [str(value[name]) for name in ("param", "loc") if value.get(name)]
-    return own + [name for one in value.values() for name in _pointed(one)]
-
-
-def said_in(body: str, key: str = "", most: int = LONGEST_SAID) -> str:
-    """The sentence in the body of an error, without what looks like a key, cut to `most` characters."""
-    try:
-        text = _sentence(json.loads(body))
-    except (ValueError, RecursionError):
-        text = "" if body.lstrip()[:1] in "<{[" else body
-    text = SECRET.sub("…", "".join(char if char.isprintable() else " " for char in text[:10_000]))
-    return cut(" ".join(text.split()), most)
-
-
-def _sentence(value: Any) -> str:
-    if isinstance(value, list):
-        return "; ".join(filter(None, map(_sentence, value)))
-    if not isinstance(value, dict):
-        return value if isinstance(value, str) else ""
-    if isinstance(value.get("msg"), str):
-        place = value.get("loc")
-        return (
-            f"{'.'.join(map(str, place))}: {value['msg']}" if isinstance(place, list) else str(value["msg"])
-        )
-    parts = (_sentence(value.get(name)) for name in ("error", "message", "detail", "errors", "code"))
-    return next(filter(None, parts), "")
+    hint = "LLM_<ROLE>_OPTIONS leaves fields out or sets them." if fields else hint
+    facts |= {"free": status >= 300, "fields": fields, "unclear": status in (400, 422) and not fields}
+    return LlmError(f"{what} ({status})", "llm_bad_request", hint=hint, **facts)
 
 
 def _content(choice: dict[str, Any]) -> tuple[str, bool]:
@@ -443,9 +348,10 @@ def error_body(error: Any) -> LlmError:
     code = error.get("code") if isinstance(error, dict) else None
     if re.fullmatch(r"[45]\d\d", str(code)):
         return status_error(int(str(code)), {}, body)
-    said = said_in(body)
+    if is_too_long(400, body) or is_prompt_refused(400, body):
+        return status_error(400, {}, body)
     what = "answered with an error in place of a completion"
-    return _of_prompt(400, body, said) or LlmError(what, "llm_server_error", again=True, said=said)
+    return LlmError(what, "llm_server_error", again=True, server_text=server_text(body))
 
 
 def _no_completion(text: str) -> LlmError:
@@ -456,9 +362,8 @@ def _no_completion(text: str) -> LlmError:
         found = "an event stream, which was not asked for"
     else:
         found = "no chat completion" if start else "nothing at all"
-    return LlmError(
-        f"answered with {found}", "llm_not_json", again=True, said=said_in(text) if start[:1] == "{" else ""
-    )
+    said = server_text(text) if start[:1] == "{" else ""
+    return LlmError(f"answered with {found}", "llm_not_json", again=True, server_text=said)
 
 
 def _same_model(asked: str, found: str) -> bool:

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddField(
             "modelcall",
-            "said",
+            "error_text",
             models.TextField(
                 blank=True,
                 db_default="",
