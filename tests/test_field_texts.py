@@ -135,6 +135,8 @@ def test_what_a_script_needs_is_not_taken_for_invisible():
 def test_a_tool_in_the_other_spelling_is_the_same_tool(wages, load):
     again = load(nfd({"name": READ, "description": f"Liest {READ}."}))
     assert (again.counts["added"], again.counts["unchanged"], Tool.objects.count()) == (0, 1, 3)
+    rows = nfd([{"name": READ}, {"name": CHECK, "description": "Prüft."}])
+    assert load(*rows, skip_bad_rows=True).diff.removed == []  # a row that cannot be read keeps its tool
 
 
 @pytest.mark.django_db

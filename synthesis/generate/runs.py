@@ -73,10 +73,9 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
         return Staff(recorded_writers(recipe, ledger), ledger)
     models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
     made = clients(endpoints(models), ledger, run_budget(run, job))
-    for client in made.values():  # another process has heard it
-        client.manner.update(
-            run.params.get("adapted", {}).get(client.endpoint.model, {}) if not client.manner else {}
-        )
+    for client in made.values():
+        if not client.manner:  # another process has learnt it
+            client.manner.update(run.params.get("adapted", {}).get(client.endpoint.model, {}))
     return Staff(llm_writers(made, recipe), ledger, list(dict.fromkeys(made.values())))
 
 

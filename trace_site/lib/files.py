@@ -177,9 +177,9 @@ def parse_jsonl_line(where: str, text: str, **hooks: Any) -> dict[str, Any]:
     return row
 
 
-def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
-    """Read a UTF-8 text file with a size cap (bytes); raises TraceError for a missing, huge or binary file."""
-    return decode(read_bytes(path, max_bytes), str(path))
+def read_text(path: Path) -> str:
+    """Read a text file of at most 100 MB; raises TraceError for a missing, huge or binary one."""
+    return decode(read_bytes(path), str(path))
 
 
 def read_bytes(path: Path, max_bytes: int = 100_000_000) -> bytes:

@@ -24,9 +24,6 @@ BETWEEN_BARE = regex.compile(rf"(?V1)(?<=[{_BARE}]\p{{M}}*) (?=[{_BARE}])")
 _ASCII = re.compile(r"[^\W_]+")
 _SHORT = re.compile(r"[^\W_]+(?:'[a-z]+)?"), regex.compile(rf"(?V1){PIECE}(?:'[a-z]+)?")
 # lower|Upper, ACRONYM|Word, letter|digit boundaries; "v2" and "Q3" stay whole
-_ASCII_HUMP = re.compile(
-    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z]{2})(?=\d)|(?<=\d)(?=[A-Z][a-z])"
-)
 _HUMP = regex.compile(
     r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})|(?<=\p{Ll}{2})(?=\p{Nd})|(?<=\p{Nd})(?=\p{Lu}\p{Ll})"
 )
@@ -81,8 +78,7 @@ def split_words(text: str, *, short_forms: bool = False) -> list[str]:
 
 def split_humps(name: str) -> list[str]:
     """The words inside an identifier, as they stand: a change from lower to upper case ends a word in every script."""
-    words = split_words(name)
-    return [part for word in words for part in (_ASCII_HUMP if word.isascii() else _HUMP).split(word) if part]
+    return [part for word in split_words(name) for part in _HUMP.split(word) if part]
 
 
 def count_words(text: str) -> int:

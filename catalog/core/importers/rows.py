@@ -14,7 +14,7 @@ from typing import Any
 from catalog.core.tool import MAX_DESCRIPTION, RowError, ToolRecord, parse_tool
 from catalog.core.words import camel_case, join_words, name_words
 from trace_site.lib.errors import TraceError
-from trace_site.lib.letters import invisible
+from trace_site.lib.letters import entered, invisible
 
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
@@ -29,9 +29,8 @@ FLAGS = "async|checked|controls|defer|disabled|hidden|multiple|nowrap|open|reado
 ATTRIBUTE = rf"\s+(?:[\w:.-]+\s{{0,9}}=\s{{0,9}}(?:\"[^\"<]*\"|'[^'<]*'|[^\s\"'<>]+)|(?:{FLAGS})(?=[\s/>]))"
 TAG = re.compile(rf"<(/?)([a-z][a-z0-9]{{0,9}})((?:{ATTRIBUTE}){{0,30}}\s*)(/?)>", re.IGNORECASE)
 INLINE = re.compile("a|abbr|b|code|del|em|font|i|ins|kbd|mark|s|small|span|strong|sub|sup|tt|u|var")
-UNCLOSED = re.compile(
-    "br|dd|dt|hr|img|li|p|td|th|tr|wbr"
-)  # may stand alone, and nobody names a placeholder so
+# these may stand alone, and nobody names a placeholder so
+UNCLOSED = re.compile("br|dd|dt|hr|img|li|p|td|th|tr|wbr")
 EMPTY = re.compile("area|base|col|embed|input|link|meta|source|track")
 ELEMENT = re.compile(
     f"{INLINE.pattern}|{UNCLOSED.pattern}|{EMPTY.pattern}|acronym|address|article|aside|audio|basefont|bdi|bdo|big|"
@@ -121,7 +120,7 @@ def collect(
             made += file.records[-1:] if file.records[-1].source == MADE else []
         except TraceError as error:
             name = row.name or row.fields.get("name")
-            name = name.strip() if isinstance(name, str) else ""
+            name = entered(name).strip() if isinstance(name, str) else ""
             file.errors.append(RowError(where, printable(error.message), name))
         if max_errors is not None and len(file.errors) >= max_errors:
             break
