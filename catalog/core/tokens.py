@@ -66,12 +66,6 @@ def telling_units(name: str, fmt: str) -> list[str]:
     return [text for text in tool_units(name, fmt) if text not in (WRAP_OPEN, WRAP_CLOSE)]
 
 
-def list_json(names: Iterable[str], fmt: str) -> str:
-    """The answer as a model is taught to write it: a JSON list with one string of tokens a tool."""
-    tokens = [f'"{"".join(tool_units(name, fmt))}"' for name in names]
-    return f"[{', '.join(tokens)}]"
-
-
 class NameIndex:
     """Finds tool names and token strings in text; built once per catalog and format. In formats b and c an endpoint's
     token is shared: only the whole sequence, API and endpoint, is a name's.

@@ -38,6 +38,7 @@ from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
+from trace_site.lib.letters import entered_all
 from training.models import Model, Run
 from training.registry.registry import Served, holds_newer, refuse_removed
 
@@ -63,7 +64,7 @@ def benchmark_import(
     requests are replaced. Raises TraceError naming file and line."""
     if tier and kind != PRB:
         raise TraceError(f"only a {PRB} benchmark has a tier.", code="bad_request", where="tier")
-    rows = ((f"{path}:{number}", row) for number, row in read_jsonl(path))
+    rows = ((f"{path}:{number}", entered_all(row)) for number, row in read_jsonl(path))
     try:
         items = parse(kind, rows, domain=domain, seed=seed)
     except TraceError as error:

@@ -16,7 +16,6 @@ from typing import Any
 from evaluation.core.questions import YES_NO, Questions, as_asked, folded, mcq_question, qa_question
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.letters import entered
 
 PRB, MCQ, QA, EXPERT, OUTSIDE = ("prb", "mcq", "qa", "mcq_expert", "outside")
 WITH_QUERIES = (PRB, OUTSIDE)
@@ -102,13 +101,13 @@ def _text(row: Row, name: str, where: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
         raise _bad(where, f"'{name}' must be a text of 1..{LONGEST_TEXT} characters.")
-    return entered(value).strip()
+    return value.strip()
 
 
 def _texts(row: Row, name: str, where: str, least: int) -> list[str]:
     value = row.get(name)
     if isinstance(value, list) and len(value) >= least:
-        texts = [entered(entry).strip() for entry in value if isinstance(entry, str) and entry.strip()]
+        texts = [entry.strip() for entry in value if isinstance(entry, str) and entry.strip()]
         if len(texts) == len(value):
             return texts
     raise _bad(where, f"'{name}' must be a list of at least {least} text{'s' if least > 1 else ''}.")

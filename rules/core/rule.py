@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trace_site.lib.files import content_hash
-from trace_site.lib.letters import entered
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,6 @@ class RuleContent:
         return named
 
 
-def kept(text: str) -> str:
-    """A text of a rule as it is stored and compared."""
-    return entered(text).strip()
-
-
 def pointed_row(pointer: str) -> tuple[str, int | None]:
     """The field and the row of it that a JSON pointer leads to: `/clauses/1/route_to` -> ("clauses", 1)."""
     name, _, rest = pointer.lstrip("/").partition("/")
@@ -59,19 +53,20 @@ def make_content(
 ) -> RuleContent:
     """Trim texts, fill the optional fields of clauses, drop what the format does not know."""
     return RuleContent(
-        target=kept(target),
-        confusables=tuple(kept(name) for name in confusables),
-        text=kept(text),
+        target=target.strip(),
+        confusables=tuple(name.strip() for name in confusables),
+        text=text.strip(),
         clauses=tuple(
             {
-                "when": kept(clause["when"]),
-                "route_to": kept(clause["route_to"]),
+                "when": clause["when"].strip(),
+                "route_to": clause["route_to"].strip(),
                 "exception": bool(clause.get("exception", False)),
-                "signals": [kept(signal) for signal in clause.get("signals", []) if kept(signal)],
+                "signals": [signal.strip() for signal in clause.get("signals", []) if signal.strip()],
             }
             for clause in clauses
         ),
         tests=tuple(
-            {"query": kept(test["query"]), "tools": [kept(name) for name in test["tools"]]} for test in tests
+            {"query": test["query"].strip(), "tools": [name.strip() for name in test["tools"]]}
+            for test in tests
         ),
     )

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catalog.core.mentions import Mention, stands_alone
-from catalog.core.tokens import NameIndex, list_json
+from catalog.core.tokens import NameIndex
 from synthesis.core.filters import Candidate, failures
 from synthesis.core.names import Plain, ToolNames, is_title, letters_of
 from tests.synthesis.clean_samples import Public, clean_samples, read_public
 from tests.synthesis.paper_filter import paper_failures
+from tests.token_lists import list_json
 
 Found = tuple[list[Mention], list[Mention]]  # of the trace, of the query
 

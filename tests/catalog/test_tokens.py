@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.core.ledger import LedgerRow, assign_slots
-from catalog.core.tokens import FORMATS, NameIndex, clause_token, list_json, split_name, tool_units
+from catalog.core.tokens import FORMATS, NameIndex, clause_token, split_name, tool_units
+from tests.token_lists import list_json
 from trace_site.lib.errors import TraceError
 
 WORD = st.text(alphabet="abAB09_-. ", min_size=1, max_size=6).filter(

@@ -9,7 +9,8 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.core.tokens import FORMATS, NameIndex, list_json, split_name, tool_units
+from catalog.core.tokens import FORMATS, NameIndex, split_name, tool_units
+from tests.token_lists import list_json
 from training.core.records import Units, list_parts, text_parts
 
 FOLDER = Path(settings.TRACE_PUBLIC_DATA) / "catalog"

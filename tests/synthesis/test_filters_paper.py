@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from catalog.core.tokens import NameIndex, list_json
+from catalog.core.tokens import NameIndex
 from synthesis.core.filters import Candidate, Failure, failures
 from tests.synthesis.clean_samples import Public, clean_samples, read_public
 from tests.synthesis.paper_filter import paper_failures
+from tests.token_lists import list_json
 from trace_site.lib.errors import TraceError
 
 DATA = Path(settings.TRACE_PUBLIC_DATA)

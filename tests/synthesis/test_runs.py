@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
-from catalog.core.tokens import flat_token, list_json
+from catalog.core.tokens import flat_token
 from catalog.imports.services import catalog_import
 from catalog.models import NeighbourList, TokenUnit, Tool
 from rules.models import Rule, RuleVersion
@@ -26,6 +26,7 @@ from tests.factories import make_snapshot
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
+from tests.token_lists import list_json
 from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError

@@ -10,7 +10,8 @@ import pytest
 from django.conf import settings
 
 from catalog.core.ledger import LedgerRow, assign_slots
-from catalog.core.tokens import FORMATS, NameIndex, list_json, tool_units
+from catalog.core.tokens import FORMATS, NameIndex, tool_units
+from tests.token_lists import list_json
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 from training.core.records import Snapshot, Units, list_parts, stage2_records, text_parts
