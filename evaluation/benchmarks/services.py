@@ -60,8 +60,8 @@ def benchmark_import(
     seed: int = 0,
     actor: Any = None,
 ) -> tuple[Benchmark, bool]:
-    """Freeze a file of benchmark rows, or a half of it; returns the version and whether it is new. Personal data in its
-    requests are replaced. Raises TraceError naming file and line."""
+    """Freeze a file of benchmark rows, or a half of it; returns the version and whether it is new. Its requests
+    stay as they are typed, personal data too. Raises TraceError naming file and line."""
     if tier and kind != PRB:
         raise TraceError(f"only a {PRB} benchmark has a tier.", code="bad_request", where="tier")
     rows = ((f"{path}:{number}", entered_all(row)) for number, row in read_jsonl(path))
@@ -70,11 +70,6 @@ def benchmark_import(
     except TraceError as error:
         error.where = error.where or str(path)
         raise
-    if kind in WITH_QUERIES:
-        done = scrub_many(item.data["query"] for item in items)
-        items = [
-            replace(item, data=item.data | {"query": one.text}) for item, one in zip(items, done, strict=True)
-        ]
     return freeze(
         name=name,
         kind=kind,
@@ -169,18 +164,22 @@ def _with_domains(items: Sequence[Item]) -> list[Item]:
 
 
 def _store_items(benchmark: Benchmark, items: Sequence[Item], actor: Any) -> None:
-    """Queries enter the registry, so that nothing trains on them; few-shot queries that repeat one go. Items with the
-    same words and tools share one query there."""
+    """Queries enter the registry, so that nothing trains on them, as they are typed and without personal data, as what
+    is imported to train on comes; few-shot queries that repeat one go. Items with the same words and tools share one
+    query there."""
     queries: dict[Any, LabelledQuery] = {}
     identities = [(text_key(item.data.get("query", "")), *item.data.get("tools", ())) for item in items]
     if benchmark.kind in WITH_QUERIES:
-        few_shots_withdraw(texts=(item.data["query"] for item in items), because=str(benchmark), actor=actor)
-        for identity, item in zip(identities, items, strict=True):
-            queries[identity] = LabelledQuery(
+        typed = [item.data["query"] for item in items]
+        texts = [one.text for one in scrub_many(typed)] + typed
+        few_shots_withdraw(texts=texts, because=str(benchmark), actor=actor)
+        for text, item in zip(texts, [*items, *items], strict=True):
+            key = text_key(text)
+            queries[key, *item.data["tools"]] = LabelledQuery(
                 collection=str(benchmark),
                 use=LabelledQuery.Use.BENCHMARK,
-                text=item.data["query"],
-                text_key=identity[0],
+                text=text,
+                text_key=key,
                 tools=item.data["tools"],
                 source=benchmark.source[:200],
                 extra={"domain": item.domain},

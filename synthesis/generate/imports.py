@@ -71,11 +71,7 @@ def samples_import(
     for row in _scrubbed(_rows(path, split, catalog, counts)):
         counts.repeated += different.setdefault(content_hash(_inputs(row)), row) is not row
     firewall = benchmark_firewall()
-    rows = {
-        key: row
-        for key, row in different.items()
-        if firewall.check(row.query) is None and firewall.check(row.typed) is None
-    }
+    rows = {key: row for key, row in different.items() if firewall.check(row.query) is None}
     counts.scrubbed = sum(bool(row.replaced) for row in rows.values())
     counts.contaminated = len(different) - len(rows)
     if not different:

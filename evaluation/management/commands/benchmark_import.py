@@ -12,7 +12,10 @@ from trace_site.commands import TraceCommand
 
 
 class Command(TraceCommand):
-    help = "Freeze a benchmark: the same content is the same version, other content the next one."
+    help = (
+        "Freeze a benchmark: the same content is the same version, other content the next one. "
+        "Requests are asked as they are typed, so replace personal data in the file first."
+    )
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("path", type=Path)
