@@ -244,7 +244,7 @@ def _api_of(read: CatalogFile, domain: str, filename: str, given: str) -> dict[s
         known.filter(revisions__tool__api=title).order_by("-pk").values_list("filename", flat=True).first()
     )
     message = f"the API '{title}' came from elsewhere ({origin or 'another source'}), and this file holds other tools."
-    hint = f"Give this API a name of its own (--api-name, api_name). If it is the same API, give '{title}'."
+    hint = f"Give a Name of the API (--api-name, api_name) of its own. If it is the same API, give '{title}'."
     raise TraceError(message, code="api_taken", where=filename, hint=hint)
 
 
