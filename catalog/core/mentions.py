@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from ahocorasick_rs import AhoCorasick
 
-from trace_site.lib.letters import BARE
+from trace_site.lib.letters import BARE, WORD
 
 # these continue a name only when a letter or digit follows: "get." ends a sentence, "get.v2" is another name
 JOINERS = frozenset(".-/&:")
@@ -57,5 +57,5 @@ def _goes_on(text: str, place: int, beyond: int, joiners: frozenset[str]) -> boo
 
 
 def _in_word(char: str) -> bool:
-    """A script without spaces may go on after a name."""
-    return char == "_" or (char.isalnum() and (char.isascii() or not BARE.match(char)))
+    """A script without spaces may go on after a name; a mark belongs to the letter before it."""
+    return char == "_" or (WORD.match(char) is not None and (char.isascii() or not BARE.match(char)))

@@ -15,8 +15,9 @@ from catalog.core.operations import METHODS, Operation, operation, overlap, tell
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family, newest_first, twin_key
 from catalog.core.words import join_words, name_words, stem
+from trace_site.lib.letters import sentence_end
 
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"(/“‘'])")
+SENTENCE = sentence_end(r"(?<=[.!?])\s+(?=[A-Z0-9\"(/“‘'])")
 INSTEAD = re.compile(
     r"\b(?:instead|superseded by|replaced (?:by|with)|in favou?r of|recommends?|recommended|prefer(?:red)?|rather than|"
     r"(?:transition|switch|migrate) to|differs? from|unlike|please (?:use|refer to)|newer integration)\b",

@@ -7,6 +7,7 @@ final order.
 
 import random
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -52,7 +53,8 @@ def parse(kind: str, rows: Iterable[tuple[str, Row]], *, domain: str = "", seed:
         own = row.get("domain") if isinstance(row.get("domain"), str) else ""
         check = _request if kind in WITH_QUERIES else _question
         ready = {"id": str(row.get("id") or number), **check(kind, row, where, seed), **extra}
-        slug = re.sub(r"[^a-z0-9]+", "-", (own or domain).lower()).strip("-")  # as the catalog's
+        plain = unicodedata.normalize("NFKD", own or domain).encode("ascii", "ignore").decode()
+        slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")  # as the catalog's
         items.append(Item(ready, slug, where))
     if not items:
         raise TraceError("no row to evaluate on (split test, or no split).", code="empty_benchmark")

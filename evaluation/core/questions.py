@@ -12,10 +12,12 @@ from string import ascii_uppercase
 from typing import Any
 
 from catalog.core.tokens import split_name
+from catalog.core.words import plain_words
 from trace_site.lib.errors import TraceError
-from trace_site.lib.letters import count_words
+from trace_site.lib.letters import count_words, sentence_end
 
 BUILT = "offline"
+SENTENCE_END = sentence_end(r"(?<=[.!?;])\s+(?=[A-Z0-9])")
 YES_NO = ("Yes", "No")
 WRONG_OPTIONS = 3
 LONGEST_STATEMENT = 220  # characters
@@ -52,7 +54,7 @@ SWAP = {**dict(OPPOSITES), **{right: left for left, right in OPPOSITES}}
 def statements(description: str, hidden: Iterable[str]) -> list[str]:
     """The sentences of a description that can stand alone, names replaced."""
     found: list[str] = []
-    for sentence in re.split(r"(?<=[.!?;])\s+(?=[A-Z0-9])|(?<=[。！？।])", description.strip()):
+    for sentence in SENTENCE_END.split(description.strip()):
         text = hide_names(sentence.strip(), hidden)
         if count_words(text) >= 4 and text not in found:
             found.append(shortened(text))
@@ -74,7 +76,7 @@ def shortened(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    return " ".join(re.findall(r"[a-z0-9]+", text.lower()))
+    return " ".join(plain_words(text))
 
 
 class Questions:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.core.words import plain_words
 from evaluation.core.metrics import cited_codes
 from evaluation.core.withholding import Granted, is_withheld
 from rules.core.text_clauses import LEADING
@@ -49,8 +50,8 @@ def concluded(
     leading = [one for one in leading if one["stance"] in LEADING]
     if not leading:
         return Decision(None, listed, named=codes)
-    words = set(wrote.lower().split())
-    speaks = max(leading, key=lambda one: len(words.intersection(one["text"].lower().split())))
+    words = set(plain_words(wrote))
+    speaks = max(leading, key=lambda one: len(words.intersection(plain_words(one["text"]))))
     rule = [one for one in clauses if (one["domain"], one["rule"]) == (speaks["domain"], speaks["rule"])]
     weighed = [
         LookAlike(

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import regex
-
 from rules.core.rule import RuleContent, make_content, pointed_row
 from rules.core.rules_file import RULE_SCHEMA, RuleValidator, schema_problems
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.letters import UNSPACED
+from trace_site.lib.letters import UNBROKEN
 from trace_site.lib.worddiff import opcodes
 
 KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
@@ -84,7 +82,7 @@ def content_of(draft: Mapping[str, Any]) -> RuleContent:
 
 @dataclass(frozen=True, slots=True)
 class RuleDiff:
-    """`text` is a list of (kind, words) pieces; joining the same and added ones with spaces gives the new text back."""
+    """`text` is a list of (kind, words) pieces; the same and added ones joined give the new text back."""
 
     changed: tuple[str, ...]
     target: tuple[str, str] | None
@@ -98,16 +96,13 @@ class RuleDiff:
 
 
 def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
-    left, right = old.text.split(), new.text.split()
+    left, right = UNBROKEN.findall(old.text), UNBROKEN.findall(new.text)
     pieces: list[tuple[Literal["same", "added", "removed"], str]] = []
-    for kind, i1, i2, j1, j2 in opcodes(left, right):
-        if kind == "equal":
-            pieces.append(("same", " ".join(left[i1:i2])))
-            continue
-        if i2 > i1:
-            pieces.append(("removed", " ".join(left[i1:i2])))
+    for kind, i1, i2, j1, j2 in opcodes(*([word.strip() for word in side] for side in (left, right))):
+        if i2 > i1 and kind != "equal":
+            pieces.append(("removed", "".join(left[i1:i2])))
         if j2 > j1:
-            pieces.append(("added", " ".join(right[j1:j2])))
+            pieces.append(("same" if kind == "equal" else "added", "".join(right[j1:j2])))
     sides = [(asdict(one) | {"confusables": set(one.confusables)}) for one in (old, new)]
     return RuleDiff(
         changed=tuple(name for name in FIELDS if sides[0][name] != sides[1][name]),
@@ -128,11 +123,6 @@ def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
 # many such places there are. Texts merge word by word, lists item by item.
 
 
-WORD = regex.compile(
-    rf"(?V1)\s*(?:{UNSPACED}|(?:(?!{UNSPACED})\S)+)|\s+$"
-)  # a word with the blanks before it
-
-
 @dataclass(frozen=True, slots=True)
 class Merged:
     content: dict[str, Any]
@@ -151,7 +141,7 @@ def merge_contents(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str,
         content[name], over = _merge_lists(*(one.get(name, []) for one in (base, mine, theirs)))
         overlaps += over
     content["confusables"] = list(dict.fromkeys(n for n in content["confusables"] if n != content["target"]))
-    words, over = merge_sequences(*(WORD.findall(one.get("text", "")) for one in (base, mine, theirs)))
+    words, over = merge_sequences(*(UNBROKEN.findall(one.get("text", "")) for one in (base, mine, theirs)))
     content["text"] = "".join(words)
     return Merged(content, overlaps + over)
 

@@ -16,10 +16,11 @@ from typing import Literal
 from catalog.core.mentions import Mention, NameFinder
 from rules.core.rule import RuleContent, pointed_row
 from rules.core.wording import BRACKETS, LEAST_WORDS, Wording, wording
+from trace_site.lib.letters import sentence_end
 
 Stance = Literal["use", "tells", "limits", "not", "dead"]
 
-END = re.compile(r"[.;!:?](?=\s|$)|\n")
+END = sentence_end(r"[.;!:?](?=\s|$)|\n")
 # what may stand between names that are spoken of together
 JOINS = re.compile(
     r"(?:\s*+,)?\s*+(?:and|or|nor|as well as|/|&)\s*+(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?"

@@ -18,6 +18,7 @@ from catalog.core.tokens import split_name
 from catalog.core.twins import api_family
 from catalog.core.words import join_words, name_words
 from rules.core.wording import SMALL, concept
+from trace_site.lib.letters import sentence_end
 
 Span = tuple[int, int]
 
@@ -40,7 +41,7 @@ METHODS = {"GET": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PUT", "DELETE":
 _VERB = {concept(word): method for word, method in VERBS.items()}
 _METHOD_WORDS = frozenset(concept(word) for word in ("get", "post", "put", "patch", "delete"))
 PARAMETER = re.compile(r"\{[^}]*\}|^(?:[a-z]+(?:[-_ ]?(?:id|uuid|token|reference))|id|v\d+(?:\.\d+)?)$", re.I)
-SENTENCE_END = re.compile(r"[.!?:](?:\s+|$)(?=[^a-z]|$)|;\s|\n+|\s[•·]\s")
+SENTENCE_END = sentence_end(r"[.!?:](?:\s+|$)(?=[^a-z]|$)|;\s|\n+|\s[•·]\s")
 TITLE_LONGEST = 70
 LONGEST, MOST_SENTENCES = 1000, 40  # characters of a sentence, sentences of a description that are read
 BRACKETS = re.compile(r"\s*\([^()]*\)")

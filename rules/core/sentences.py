@@ -14,6 +14,7 @@ from typing import Any
 
 from catalog.core.mentions import NameFinder
 from rules.core.rules_file import LONGEST_SENTENCE
+from trace_site.lib.letters import STOPS, sentence_end
 
 Span = tuple[int, int]
 Clause = dict[str, Any]  # {when, route_to, exception, signals}
@@ -25,7 +26,7 @@ WHEN = r"(?:when|whenever|if)\s+"
 # anything but the end of the sentence, and no more than a clause may hold
 INSIDE = rf"(?:(?![.!?;](?:\s|$)|\n).){{1,{LONGEST_SENTENCE}}}?"
 NEGATED = re.compile(r"\b(?:not|never|n't|cannot)\s+(?:use|call|choose|take|prefer)\b", re.IGNORECASE)
-END = re.compile(r"[.!?;]+(?=\s|$)|\n|$")
+END = sentence_end(r"[.!?;]+(?=\s|$)|\n|$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def say(text: str, clauses: Sequence[Clause], number: int, tools: Iterable[str])
     before, after = text[:place], text[place:]
     joined = "" if not before or before[-1].isspace() else " "
     said_before = before.rstrip()
-    ended = said_before[-1:] in ("", *".!?;:") or "\n" in before[len(said_before) :]
+    ended = said_before[-1:] in ("", *f".!?;:{STOPS}") or "\n" in before[len(said_before) :]
     lead = joined if ended else "\n"
     return Edit(place, place, lead + words + ("" if not after or after[0].isspace() else " "))
 

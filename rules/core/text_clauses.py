@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from rules.core.reading import Stance, read_statements
 from rules.core.rule import RuleContent
+from trace_site.lib.letters import sentence_end
 
 LEADING = frozenset({"use", "tells", "limits"})  # stances; the others lead away from their tools
 EDGES = f"{string.whitespace},;:"
-SENTENCE_END = re.compile(r"[.;!?](?=\s)|\n")
+SENTENCE_END = sentence_end(r"[.;!?](?=\s)|\n")
 # `Search them with A`, `They go to A`, `If it is one, use A`: the sentence before says of what
 POINTS_BACK = re.compile(r"\W*(?:\w+\s+)?(?:they|them|those|these|it)\b", re.I)
 

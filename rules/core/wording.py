@@ -176,7 +176,7 @@ def wording_of(words: Iterable[str]) -> Wording:
     words = list(words)
     stems = [stem(word) for word in words if word not in ARTICLES]
     telling = frozenset(concept(word) for word in words if word not in SMALL and word not in NEGATIONS)
-    numbers = {word for word in words if not word.isalpha()}
+    numbers = {word for word in words if any(map(str.isnumeric, word))}
     negated = {"not"} if any(word in NEGATIONS for word in words) else set()
     return Wording(tuple(stems), telling, frozenset(numbers | negated))
 

@@ -11,6 +11,9 @@ from functools import lru_cache
 
 from synthesis.core.queries import RULE_STYLES, Clause, RuleText, ToolText
 from synthesis.core.words import STOP, content_stems, words
+from trace_site.lib.letters import sentence_end
+
+FULL_STOP = sentence_end(r"(?<=[.!?])\s+|\n")
 
 # Reading a rule's prose: what each sentence part says a tool is for, as one plain condition or purpose.
 #
@@ -314,11 +317,7 @@ def described_task(description: str) -> str:
 @lru_cache(maxsize=20_000)
 def first_sentence(description: str) -> str:
     """A description's first sentence that says something, at most 20 words."""
-    parts = [
-        part
-        for part in re.split(r"(?<=[.!?])\s+|(?<=[。！？।])|\n", description.strip())
-        if len(words(part)) >= 2
-    ]
+    parts = [part for part in FULL_STOP.split(description.strip()) if len(words(part)) >= 2]
     sentence = (parts or [description.strip()])[0].rstrip(". ")
     return " ".join(sentence.split()[:20])
 

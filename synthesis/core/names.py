@@ -13,7 +13,7 @@ from ahocorasick_rs import AhoCorasick
 
 from catalog.core.mentions import Mention, NameFinder, stands_alone
 from synthesis.core.words import words
-from trace_site.lib.letters import BARE
+from trace_site.lib.letters import BARE, sentence_end
 
 # A text as it reads when case, separators, invisible and look-alike characters do not count.
 #
@@ -135,9 +135,7 @@ LOOKS_LIKE_NAME = re.compile(r"(?<!\w)\w+(?:[.\-]\w+)*/\w+(?:[.\-/&:]\w+)*")
 # code is spelt like this, words joined by a slash (and/or, AP/AR, 24/7) are not
 CODE_LIKE = re.compile(r"[a-z][A-Z]|_|[a-z]{2}\d")
 # a line that is followed by an item of a list goes on, and the number of an item ends nothing
-SENTENCE_END = re.compile(
-    r"(?<!\n\d)(?<!\n\d\d)[.!?][\"')\]]*\s+|[。！？｡।॥؟][\"')\]」』）]*\s*|\n+(?!\s*(?:[-*•]|\d+[.)])\s)"
-)
+SENTENCE_END = sentence_end(r"(?<!\n\d)(?<!\n\d\d)[.!?][\"')\]]*\s+|\n+(?!\s*(?:[-*•]|\d+[.)])\s)")
 
 
 class ToolNames:

@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from trace_site.lib.errors import TraceError
+from trace_site.lib.letters import folded
 
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -188,7 +189,7 @@ def is_json(line: str) -> bool:
 
 def column_name(cell: str) -> str:
     """`Rule text ` -> `rule_text`."""
-    return re.sub(r"[\s-]+", "_", cell.strip().casefold())
+    return re.sub(r"[\s-]+", "_", folded(cell).strip())
 
 
 def sheet_rows(lines: Lines, known: Collection[str]) -> Iterator[tuple[int, list[str]]]:

@@ -18,9 +18,11 @@ from typing import Any
 from catalog.core.tokens import NameIndex, part_token, split_name
 from catalog.core.words import stem, text_key
 from synthesis.core.words import STOP, content_stems, words
+from trace_site.lib.letters import sentence_end
 from training.core.recipe import Recipe
 from training.core.records import Part, Parts, Record, Snapshot, Units, with_empty_thinking
 
+SENTENCE_END = sentence_end(r"\. |\n")
 LOOK_ALIKES = 3
 DIFFERENT_WORDS = 4
 ASKED_LETTERS = 120
@@ -35,7 +37,7 @@ def choosing(tool: dict[str, Any], gold: Units, near: Near) -> Parts:
 
 def asked_for(description: str) -> str:
     """The first sentence, cut at a word when it is long."""
-    first = description.strip().split(". ")[0].split("\n")[0].rstrip(". ")
+    first = SENTENCE_END.split(description.strip(), 1)[0].rstrip(". ")
     if len(first) <= ASKED_LETTERS:
         return first
     return first[:ASKED_LETTERS].rsplit(" ", 1)[0]

@@ -14,7 +14,7 @@ from typing import Any
 from catalog.core.tool import MAX_DESCRIPTION, RowError, ToolRecord, parse_tool
 from catalog.core.words import camel_case, join_words, name_words
 from trace_site.lib.errors import TraceError
-from trace_site.lib.letters import entered, invisible
+from trace_site.lib.letters import STOPS, entered, invisible
 
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
@@ -209,7 +209,7 @@ def describe(summary: Any, description: Any) -> str:
     first, second = (plain_text(value) if isinstance(value, str) else "" for value in (summary, description))
     if second.casefold().startswith(first.casefold().rstrip(".")):
         first = ""
-    if first and second and first[-1] not in ".!?:":
+    if first and second and first[-1] not in f".!?:{STOPS}":
         first += "."
     return f"{first} {second}".strip()[:MAX_DESCRIPTION]
 
