@@ -1,5 +1,6 @@
 """Reads of the catalog pages and resources: one tool with everything known about it, imports, domains."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from catalog.core.edges import say
 from catalog.core.twins import newest_first, twin_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
 from trace_site.access import PROGRAM, WRITERS
+from trace_site.lib.letters import entered
 
 HEAVY = ("embedding", "search", "words")
 
@@ -45,7 +47,26 @@ def pair_reasons(cluster: Cluster) -> list[list[str]]:
 def tool(**one: Any) -> Tool:
     """By `pk` or `name`."""
     rows = Tool.objects.select_related("domain", "cluster", "blocked_by").defer(*HEAVY)
-    return get_object_or_404(rows, **one)
+    named = {key: as_stored(entered(value)) if key == "name" else value for key, value in one.items()}
+    return get_object_or_404(rows, **named)
+
+
+def as_stored(value: Any) -> Any:
+    """What JSON gave, with the names of tools as the catalog has them: before texts had one spelling some came
+    decomposed, and tools are never renamed."""
+    odd = Tool.objects.extra(where=["name IS NOT NFC NORMALIZED OR name ~ '[\u2010\u2011]'"])
+    names = {part for name, api in odd.values_list("name", "api") for part in (name, f"{api}/")}
+    spelt = {entered(name): name for name in names if entered(name) != name}
+    if not spelt:
+        return value
+    apis = [name.removesuffix("/") for name in spelt]
+    taken = Tool.objects.filter(Q(name__in=spelt) | Q(api__in=apis)).values_list("name", "api")
+    for part in {part for name, api in taken for part in (name, f"{api}/")} & spelt.keys():
+        del spelt[part]
+    text = json.dumps(value)
+    for name in sorted(spelt, key=len, reverse=True):
+        text = text.replace(json.dumps(name)[1:-1], json.dumps(spelt[name])[1:-1])
+    return json.loads(text)
 
 
 def rule_writers() -> QuerySet[User]:

@@ -6,6 +6,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.selectors import as_stored
 from rules import examples, selectors
 from rules.book import cached_book, version_contents, version_findings
 from rules.changes import api as changes_api
@@ -147,7 +148,9 @@ class RuleCheck(ApiView):
         given = self.read(CheckIn)
         known = given.get("rule")
         rule = selectors.rule(known) if known is not None else None
-        findings = rule_preview(content=content_of(draft_input(given)), rule=rule, book=cached_book())
+        findings = rule_preview(
+            content=content_of(as_stored(draft_input(given))), rule=rule, book=cached_book()
+        )
         answer = {"light": light_of(findings), "findings": [finding.as_dict() for finding in findings]}
         return Response(Checked(answer).data)
 

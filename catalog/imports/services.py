@@ -26,6 +26,7 @@ from catalog.core.tool import (
 from catalog.core.twins import VersionStep, api_family, version_steps
 from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
+from catalog.selectors import as_stored
 from catalog.services import catalog_lock, ledger_update, tools_changed, write_or_update
 from trace_site.audit import models as audit_models
 from trace_site.database import database_now
@@ -170,6 +171,9 @@ def catalog_import(
     if not read.records:
         extra = {"errors": _listed(read.errors)}
         raise TraceError("the file holds no tools.", code="empty", where=shown, extra=extra)
+    for rows in (read.records, read.errors):
+        names = as_stored([row.name for row in rows])
+        rows[:] = [replace(row, name=name) for row, name in zip(rows, names, strict=True)]  # type: ignore[type-var]
     with transaction.atomic():
         if not dry_run:
             catalog_lock()

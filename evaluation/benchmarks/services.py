@@ -16,6 +16,7 @@ from catalog.core.scrubbing.child import scrub_many
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.registry import few_shots_withdraw
+from catalog.selectors import as_stored
 from evaluation.benchmarks.selectors import backend_of, newest_benchmarks
 from evaluation.core.items import (
     DEVELOPMENT,
@@ -64,7 +65,8 @@ def benchmark_import(
     stay as they are typed, personal data too. Raises TraceError naming file and line."""
     if tier and kind != PRB:
         raise TraceError(f"only a {PRB} benchmark has a tier.", code="bad_request", where="tier")
-    rows = ((f"{path}:{number}", entered_all(row)) for number, row in read_jsonl(path))
+    read = as_stored(entered_all([[number, row] for number, row in read_jsonl(path)]))
+    rows = ((f"{path}:{number}", row) for number, row in read)
     try:
         items = parse(kind, rows, domain=domain, seed=seed)
     except TraceError as error:

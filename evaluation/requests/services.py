@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from catalog.core.scrubbing.scrub import scrub
 from catalog.models import Tool
+from catalog.selectors import as_stored
 from evaluation.models import RequestLogPolicy, RetrievalRequest
 from evaluation.requests.log import (
     LONGEST_CALLER,
@@ -114,7 +115,7 @@ def feedback_give(
     Raises TraceError `not_found`, `unknown_tool`.
     """
     require_answered(key, user.pk, query=query, caller=caller)
-    given = {"expected": list(dict.fromkeys(expected)), "tools": list(dict.fromkeys(tools))}
+    given = as_stored({"expected": list(dict.fromkeys(expected)), "tools": list(dict.fromkeys(tools))})
     require_known(given)
     keeps_texts = policy().keeps_texts
     service = service_token_of(token)

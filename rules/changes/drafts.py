@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from catalog.selectors import as_stored
 from rules.book import refused_content, version_contents
 from rules.changes.permits import audit_request, fitting, held, not_a_writer
 from rules.changes.proposals import change_label
@@ -22,6 +23,7 @@ LENGTHS = {"title": 200, "description": 5000, "code": 80, "domain": 60, "note": 
 
 def checked_draft(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content with every field. Raises TraceError `bad_rule` for wrong types and sizes."""
+    content = as_stored(content)
     if problems := draft_problems(content):
         raise refused_content(problems)
     return fill_draft(content)

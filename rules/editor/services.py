@@ -13,6 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.http import QueryDict
 
+from catalog.selectors import as_stored
 from rules.book import version_contents
 from rules.changes.drafts import change_add, change_draft, change_rebase, change_remove, change_save
 from rules.changes.services import request_cancel
@@ -105,7 +106,7 @@ class RuleForm:
         return [name for name in (self.target, *self.confusables) if name]
 
     def content(self) -> dict[str, Any]:
-        return fill_draft({name: getattr(self, name) for name in FIELDS})
+        return fill_draft(as_stored({name: getattr(self, name) for name in FIELDS}))
 
 
 def _rows(data: QueryDict, kind: str) -> dict[int, dict[str, str]]:

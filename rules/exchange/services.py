@@ -3,19 +3,20 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from django.db import transaction
 
+from catalog.selectors import as_stored
 from catalog.services import catalog_lock
 from rules.book import CatalogNames, current_versions, latest_versions, rule_book, rule_key, version_contents
 from rules.changes.drafts import request_create
 from rules.changes.permits import audit_request
 from rules.core.check import check_rule
 from rules.core.draft import RuleDiff, diff_rules, draft_of
-from rules.core.rule import RuleContent
+from rules.core.rule import RuleContent, make_content
 from rules.core.rule_book import OtherRule, RuleKey
 from rules.core.rules_file import EntryProblems, RuleEntry, RulesFile, find_codes, read_rules, to_json
 from rules.core.tables import write_table
@@ -199,6 +200,9 @@ def _checked(
     Raises TraceError `bad_rules` with every mistake and its place; with `skip_bad_rows` only when nothing is left.
     """
     problems, names = file.problems, CatalogNames()
+    stored = as_stored([asdict(entry.content) for entry in file.entries])
+    pairs = zip(file.entries, stored, strict=True)
+    file.entries[:] = [replace(entry, content=make_content(**content)) for entry, content in pairs]
     for entry in file.entries:
         found = names.problems(entry.content, entry.domain)
         problems.items += [(entry.pointer + pointer, sentence) for pointer, sentence in found]

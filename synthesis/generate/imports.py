@@ -18,6 +18,7 @@ from catalog.core.scrubbing.child import scrub_many
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
 from catalog.queries.registry import benchmark_firewall
+from catalog.selectors import as_stored
 from synthesis.core.keys import sample_seed
 from synthesis.models import RunUnit, Sample, SynthesisRun
 from synthesis.samples.decisions import decisions_unread
@@ -104,8 +105,7 @@ def spoken_for(run: SynthesisRun) -> list[int]:
 
 
 def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) -> Iterator[QueryRow]:
-    for number, row in read_rows(path):
-        data = entered_all(row)
+    for number, data in as_stored(entered_all([[number, row] for number, row in read_rows(path)])):
         counts.rows += 1
         if split != "all" and data.get("split", split) != split:
             counts.other_split += 1
