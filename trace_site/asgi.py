@@ -237,7 +237,7 @@ def caller_of(scope: dict[str, Any]) -> str:
     headers = dict(scope["headers"])
     scheme, *said = headers.get(b"authorization", b"").split()[:2] or [b""]
     cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
-    token = said[0] if said and scheme.lower() == b"token" else b""
+    token = said[0] if said and scheme.lower() in (b"token", b"bearer") else b""
     session = cookies.get(settings.SESSION_COOKIE_NAME, "").encode()
     known = token or session if scope["path"].startswith("/api/") else session or token
     address = str((scope.get("client") or [""])[0]).encode()

@@ -33,6 +33,7 @@ from trace_site.database import database_now
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError, quoted
 from trace_site.lib.files import content_hash, sha256_file
+from trace_site.lib.letters import entered
 from trace_site.lib.provenance import licence_of
 from trace_site.webhooks.services import emit
 
@@ -164,6 +165,7 @@ def catalog_import(
     it would now do something else.
     """
     slug, licence = domain_slug(domain), licence_of(licence)
+    name, api_name = entered(filename or path.name), entered(api_name).strip()
     shown = filename or str(path)
     read = read_catalog(path, shown=shown, fmt=fmt, keep_going=skip_bad_rows)
     if not skip_bad_rows:
@@ -177,7 +179,7 @@ def catalog_import(
     with transaction.atomic():
         if not dry_run:
             catalog_lock()
-        api = _api_of(read, slug, Path(shown).name[-300:], api_name.strip())
+        api = _api_of(read, slug, Path(name).name[-300:], api_name)
         found = _compare(read, slug)
         if not skip_bad_rows:
             _refuse(found.errors)
@@ -186,7 +188,7 @@ def catalog_import(
         if plan and plan != found.plan:
             hint = "Preview the file again."
             raise TraceError("the catalog changed since the preview.", code="stale_preview", hint=hint)
-        return _apply(found, filename or path.name, sha256_file(path), licence, api, actor)
+        return _apply(found, name, sha256_file(path), licence, api, actor)
 
 
 def domain_slug(value: str) -> str:

@@ -24,7 +24,7 @@ from catalog.queries.registry import benchmark_firewall, registry_lock
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.letters import BARE, count_words, entered
-from trace_site.lib.texts import Lines, column_name, decode, is_sheet, json_rows, sheet_rows, text_lines
+from trace_site.lib.texts import Lines, decode, header, is_sheet, json_rows, sheet_rows, text_lines
 
 MOST_ROWS = 2000
 MOST_BYTES = 1_000_000
@@ -229,10 +229,13 @@ def _sheet_queries(text: str, shown: str) -> Iterator[GivenQuery]:
     lines = Lines(text, shown)
     rows = sheet_rows(lines, COLUMNS)
     number, cells = next(rows, (1, []))
-    heading = [column_name(cell) for cell in cells]
+    heading = header(cells, f"{shown}:{number}", COLUMNS, ())
     column = next((heading.index(name) for name in COLUMNS if name in heading), None)
     if column is None and len(heading) > 1:
         hint = f"Call it one of: {', '.join(COLUMNS)}."
         raise TraceError("names no column of queries.", code="bad_csv", where=f"{shown}:{number}", hint=hint)
     for place, row in rows if column is not None else chain([(number, cells)], rows):
+        if any(cell.strip() for cell in row[len(heading) :]):
+            what, hint = f"has more than {len(heading)} cells.", "Quote cells that hold separators."
+            raise TraceError(what, code="bad_csv", where=f"{shown}:{place}", hint=hint)
         yield GivenQuery(place, row[column or 0] if len(row) > (column or 0) else "")

@@ -260,6 +260,7 @@ def parse_document(document: Any) -> tuple[list[RuleEntry], EntryProblems]:
 
 def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry | None:
     unseen = invisible(item)
+    _without_null(item, RULE_SCHEMA)
     if found := list(schema_problems(entered_all(item))):
         problems.items += [(pointer + inner, sentence) for inner, sentence in found]
         return None
@@ -276,6 +277,17 @@ def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry |
         problems.add(f"{pointer}/confusables/{place}", "the target is listed among its own confusables.")
         return None
     return RuleEntry(content, item.get("code", "").strip(), item.get("domain", "").strip(), pointer)
+
+
+def _without_null(value: Any, schema: Mapping[str, Any]) -> None:
+    """Take out what is optional and null: it is like left out."""
+    if isinstance(value, list):
+        for item in value[: schema.get("maxItems")]:
+            _without_null(item, schema.get("items", {}))
+    for name, part in schema.get("properties", {}).items() if isinstance(value, dict) else ():
+        if name in value and value[name] is None and name not in schema["required"]:
+            del value[name]
+        _without_null(value.get(name), part)
 
 
 def _read_csv(text: str, shown: str, most: int) -> RulesFile:

@@ -16,6 +16,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.urls import reverse
 
+from catalog.core.scrubbing.scrub import scrub
 from synthesis.batches import services as batches_services
 from synthesis.generate import regeneration
 from synthesis.models import Batch, Decision, ReviewItem, Sample, SnapshotSample
@@ -85,6 +86,8 @@ def edit(
     """Correct and approve in one step; what the filter refuses is not taken."""
     fits(query=query, trace=trace, note=note)
     row = _row(sample)
+    if (done := scrub(query, known=row.query)).found:  # what the edit adds
+        query = done.text
     texts: dict[str, Any] = {"query": query, "trace": trace}
     texts["answer"] = list(row.answer) if answer is None else answer
     asked = Decision(reviewer=reviewer, verdict=Verdict.EDIT, note=note, after=texts)

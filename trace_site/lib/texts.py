@@ -24,21 +24,21 @@ BOMS = (
 )
 WORKBOOK = b"PK\x03\x04"
 LONGEST = 25_000_000  # characters of one line or row
-MARKS = ",;\t"
-HEAD_LINES = 50
+MARKS = ",;\t|，；"
+ONE_COLUMN = "\x1f"  # what separates the cells of a sheet that has one column
+HEAD_LINES, TITLES = 50, 5  # lines of a header, and above it
 SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # a note of spreadsheets to themselves
 
 
 def encoding_of(data: bytes) -> str:
-    """The encoding that the first bytes tell: by byte order mark, by the NUL beside each letter, else UTF-8."""
+    """The encoding that the first bytes tell: by byte order mark, by the NUL beside ASCII, else UTF-8."""
     for mark, encoding in BOMS:
         if data.startswith(mark):
             return encoding
-    odd, even = data[1:40:2], data[0:40:2]
-    if len(odd) > 1 and not odd.strip(b"\0") and b"\0" not in even:
-        return "utf-16-le"
-    if len(odd) > 1 and not even.strip(b"\0") and b"\0" not in odd:
-        return "utf-16-be"
+    odd, even = data[1:1000:2], data[0:1000:2]
+    for high, low, encoding in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+        if b"\0" not in low and high.count(0) > max(1, len(high) // 20):
+            return encoding
     return "utf-8"
 
 
@@ -86,7 +86,7 @@ class Lines:
         if isinstance(text, str):
             self.text: io.TextIOBase = io.StringIO(text, newline="")
         else:
-            encoding = encoding_of(text.read(100))
+            encoding = encoding_of(text.read(1000))
             text.seek(0)
             self.text = io.TextIOWrapper(text, encoding, errors="surrogateescape", newline="")
         self.shown, self.longest, self.most = shown, longest, most
@@ -194,7 +194,7 @@ def column_name(cell: str) -> str:
 
 def sheet_rows(lines: Lines, known: Collection[str]) -> Iterator[tuple[int, list[str]]]:
     """(line where it begins, cells) of every row that is not blank, the header first. The cells are separated by
-    what `sep=` names, or by the comma, semicolon or tab that shows the most `known` columns in the header."""
+    what `sep=` names, or by the mark that shows the most `known` columns in the header. Titles above it are left out."""
     csv.field_size_limit(LONGEST)
     head, mark = _head(lines, known)
     rows = csv.reader(chain(head, lines), delimiter=mark, strict=True)
@@ -218,25 +218,34 @@ def is_sheet(text: str, known: Collection[str], least: int = 1) -> bool:
         _, cells = next(sheet_rows(Lines(text[:10_000], ""), known), (0, []))
     except TraceError:
         return False
-    return len(cells) > 1 and len({column_name(cell) for cell in cells} & set(known)) >= least
+    return len({column_name(cell) for cell in cells} & set(known)) >= least
 
 
 def _head(lines: Lines, known: Collection[str]) -> tuple[list[str], str]:
     """The lines of the header, which are several where a quoted cell breaks, and what separates its cells."""
-    marks, head = MARKS, _next_line(lines)
-    if head and (noted := SEPARATOR.fullmatch(head[0])):
-        marks, head = noted[1] + marks, _next_line(lines)
-    while True:
-        split = {mark: _cells(head, mark) for mark in marks}
-        seen = {
-            mark: len({column_name(cell) for cell in cells or ()} & set(known))
-            for mark, cells in split.items()
-        }
-        best = max(split, key=lambda mark: (seen[mark], len(split[mark] or ())))
-        more = None in split.values() and not seen[best] and len(head) < HEAD_LINES
-        if not more or not (line := next(lines, "")):
-            return head, best
+    noted, head = "", _next_line(lines)
+    if head and (found := SEPARATOR.fullmatch(head[0])):
+        noted, head = found[1], _next_line(lines)
+    seen, count, mark = _mark(head, noted, known)
+    while not count and len(head) < HEAD_LINES and (line := next(lines, "")):
         head.append(line)
+        seen, count, mark = _mark(head, noted, known)
+    for line in islice(lines, TITLES if not seen else 0):
+        head.append(line)
+        below, cells, other = _mark([line], noted, known)
+        if below and cells > 1:
+            return [line], other
+    return head, mark if count > 1 or noted else ONE_COLUMN
+
+
+def _mark(head: list[str], noted: str, known: Collection[str]) -> tuple[int, int, str]:
+    """What separates the cells of a header, how many known columns it shows so, and how many cells; those are 0 where
+    none is known and a cell may go on in the next line."""
+    rows = {mark: _cells(head, mark) for mark in noted + MARKS}
+    seen = {mark: len(set(map(column_name, cells or ())) & set(known)) for mark, cells in rows.items()}
+    usual = {mark: len(rows[mark] or ()) * (seen[mark] > 0 or mark in f"{noted},;\t") for mark in rows}
+    best = max(rows, key=lambda mark: (seen[mark], usual[mark]))
+    return seen[best], usual[best] * (seen[best] > 0 or None not in rows.values()), best
 
 
 def _next_line(lines: Lines) -> list[str]:

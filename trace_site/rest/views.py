@@ -245,6 +245,8 @@ def drf_error(error: Exception, data: Any) -> dict[str, Any]:
         return {"message": "There is no such object.", "code": "not_found", "extra": {}}
     if isinstance(error, PermissionDenied):
         return {"message": "You may not do this.", "code": "not_allowed", "extra": {}}
+    if isinstance(error, exceptions.NotAuthenticated):
+        data = {"detail": "Send a token as `Authorization: Token TOKEN`; the account page makes one."}
     extra = _writable(data)
     code = DRF_CODES.get(type(error), getattr(error, "default_code", "error"))
     if isinstance(error, exceptions.ValidationError):

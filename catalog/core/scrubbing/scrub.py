@@ -22,6 +22,7 @@ from catalog.core.scrubbing.identities import (
     phones,
 )
 from catalog.core.words import plain_words
+from trace_site.lib.letters import entered
 
 ORDER = {kind: place for place, kind in enumerate(STAND_INS)}
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
@@ -40,10 +41,12 @@ class Scrubbed:
         return list(dict.fromkeys(one.kind for one in self.found))
 
 
-def scrub(text: str, spare: Container[str] = ()) -> Scrubbed:
-    """`text` on one line, with a stand-in for whatever points at a person, but for the kinds in `spare`."""
+def scrub(text: str, spare: Container[str] = (), known: str = "") -> Scrubbed:
+    """`text` on one line, with a stand-in for whatever points at a person, but for the kinds in `spare` and what
+    stands in `known` too."""
     plain = one_line(text)
     found = _apart(one for detect in DETECTORS for one in detect(plain) if one.kind not in spare)
+    found = [one for one in found if not known or plain[one.start : one.end] not in one_line(known)]
     pieces: list[str] = []
     end = 0
     for one in found:
@@ -56,8 +59,8 @@ def one_line(text: str) -> str:
     """Compatibility forms (full-width digits and the like) as plain ones, invisible characters out, blanks single."""
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
-    plain = unicodedata.normalize("NFKC", text.translate(DASHES)).translate(DASHES)
-    hidden = ("Cc", "Cf", "Cs", "Co")
+    plain = unicodedata.normalize("NFKC", entered(text).translate(DASHES)).translate(DASHES)
+    hidden = ("Cc", "Cs", "Co")
     shown = (" " if one.isspace() else "" if unicodedata.category(one) in hidden else one for one in plain)
     return " ".join("".join(shown).split())
 
