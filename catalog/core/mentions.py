@@ -6,10 +6,11 @@ where names contain each other; one automaton pass a text, however many names th
 
 from collections.abc import Iterable
 from operator import itemgetter
+from unicodedata import category
 
 from ahocorasick_rs import AhoCorasick
 
-from trace_site.lib.letters import BARE, WORD
+from trace_site.lib.letters import BARE
 
 # these continue a name only when a letter or digit follows: "get." ends a sentence, "get.v2" is another name
 JOINERS = frozenset(".-/&:")
@@ -43,7 +44,12 @@ class NameFinder:
 
 def stands_alone(text: str, start: int, end: int, joiners: frozenset[str] = JOINERS) -> bool:
     """Whether text[start:end] is no part of a longer name."""
-    if start > 0 and _goes_on(text, start - 1, start - 2, joiners):
+    before = start
+    while before > 1 and _is_mark(text[before - 1]):
+        before -= 1
+    if start > 0 and _goes_on(text, before - 1, before - 2, joiners):
+        return False
+    if end < len(text) and _is_mark(text[end]):
         return False
     return end >= len(text) or not _goes_on(text, end, end + 1, joiners)
 
@@ -56,6 +62,11 @@ def _goes_on(text: str, place: int, beyond: int, joiners: frozenset[str]) -> boo
     return _in_word(char)
 
 
+def _is_mark(char: str) -> bool:
+    """Whether it belongs to the letter before it."""
+    return not char.isascii() and category(char)[0] == "M"
+
+
 def _in_word(char: str) -> bool:
-    """A script without spaces may go on after a name; a mark belongs to the letter before it."""
-    return char == "_" or (WORD.match(char) is not None and (char.isascii() or not BARE.match(char)))
+    """A script without spaces may go on after a name."""
+    return char == "_" or (char.isalnum() and (char.isascii() or not BARE.match(char)))

@@ -19,46 +19,9 @@ VERBS = {
     "delete": "delete remove destroy",
 }
 ACTIONS = {stem(word): action for action, words in VERBS.items() for word in words.split()}
-EMPTY_WORDS = (
-    *(
-        "a",
-        "an",
-        "the",
-        "of",
-        "for",
-        "to",
-        "in",
-        "on",
-        "by",
-        "with",
-        "and",
-        "or",
-        "from",
-        "this",
-        "that",
-        "your",
-    ),
-    *(
-        "our",
-        "its",
-        "is",
-        "be",
-        "as",
-        "at",
-        "under",
-        "given",
-        "please",
-        "use",
-        "it",
-        "all",
-        "id",
-        "uuid",
-        "note",
-    ),
-    *("api", "apis", "endpoint", "method", "operation", "specific", "specified"),
-    *("old", "legacy", "deprecated", "compat"),
-)
-EMPTY = frozenset(map(stem, EMPTY_WORDS))
+_EMPTY = """a an the of for to in on by with and or from this that your our its is be as at under given please use
+    it all id uuid note api apis endpoint method operation specific specified old legacy deprecated compat"""
+EMPTY = frozenset(map(stem, _EMPTY.split()))
 VERSION = re.compile(r"v?[0-9]+")
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from catalog.core.operations import METHODS, Operation, operation, overlap, telling_stems, without_method
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family, newest_first, twin_key
-from catalog.core.words import join_words, name_words, stem
+from catalog.core.words import join_words, name_words, plain_words, stem
 from trace_site.lib.letters import sentence_end
 
 SENTENCE = sentence_end(r"(?<=[.!?])\s+(?=[A-Z0-9\"(/“‘'])")
@@ -48,16 +48,10 @@ BEFORE_NOUN = re.compile(
 IS_GONE = re.compile(r"[^.]{0,40}\b(?:is|are|has been|was) (?:now )?deprecated", re.IGNORECASE)
 LONGEST_TITLE = 80
 RIGHT_ACTION, OTHER_ACTION = 0.1, -0.15  # beside the overlap of words, when the text says what is done
-FOUND, QUOTE, NOUN, ALL = (
-    0.6,
-    0.7,
-    0.8,
-    1.0,
-)  # the least overlap: of a path, a quoted title, words before a noun
+# the least overlap: of a path, a quoted title, words before a noun
+FOUND, QUOTE, NOUN, ALL = 0.6, 0.7, 0.8, 1.0
 
-Rank = Callable[
-    [str, str], int
-]  # of the second tool among the neighbours of the first; large where it is none
+Rank = Callable[[str, str], int]  # of the second among the neighbours of the first; large where it is none
 
 
 class Pointer(NamedTuple):
@@ -263,4 +257,4 @@ def _agreement(called: Operation, form: Operation) -> float:
 
 
 def _letters(text: str) -> str:
-    return re.sub("[^a-z0-9]", "", text.casefold())
+    return "".join(plain_words(text))

@@ -6,15 +6,16 @@ knowing THIS tool helps. The tool itself is named by its token, never in the tex
 """
 
 import random
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
+import regex
+
 from catalog.core.tokens import split_name
 from catalog.core.words import plain_words
 from trace_site.lib.errors import TraceError
-from trace_site.lib.letters import count_words, sentence_end
+from trace_site.lib.letters import IN_WORD, count_words, sentence_end
 
 BUILT = "offline"
 SENTENCE_END = sentence_end(r"(?<=[.!?;])\s+(?=[A-Z0-9])")
@@ -24,31 +25,12 @@ LONGEST_STATEMENT = 220  # characters
 MCQ_QUESTIONS = ("Which statement is true of this tool?", "What does this tool do?")
 QA_QUESTION = "Is this true of the tool? {statement}"
 # one word changed makes an own statement wrong; both directions, whole words
-OPPOSITES = (
-    ("create", "delete"),
-    ("creates", "deletes"),
-    ("add", "remove"),
-    ("adds", "removes"),
-    ("read", "update"),
-    ("reads", "updates"),
-    ("return", "overwrite"),
-    ("returns", "overwrites"),
-    ("list", "cancel"),
-    ("lists", "cancels"),
-    ("retrieve", "replace"),
-    ("retrieves", "replaces"),
-    ("start", "stop"),
-    ("approve", "reject"),
-    ("approves", "rejects"),
-    ("one", "all"),
-    ("single", "every"),
-    ("daily", "yearly"),
-    ("monthly", "weekly"),
-    ("gross", "net"),
-    ("incoming", "outgoing"),
-    ("draft", "posted"),
-)
-SWAP = {**dict(OPPOSITES), **{right: left for left, right in OPPOSITES}}
+_OPPOSITES = """create delete; creates deletes; add remove; adds removes; read update; reads updates; return
+    overwrite; returns overwrites; list cancel; lists cancels; retrieve replace; retrieves replaces; start stop;
+    approve reject; approves rejects; one all; single every; daily yearly; monthly weekly; gross net; incoming
+    outgoing; draft posted"""
+OPPOSITES = [pair.split() for pair in _OPPOSITES.split(";")]
+SWAP = {one: other for left, right in OPPOSITES for one, other in ((left, right), (right, left))}
 
 
 def statements(description: str, hidden: Iterable[str]) -> list[str]:
@@ -65,7 +47,8 @@ def hide_names(text: str, names: Iterable[str]) -> str:
     """Full names, and their two parts where they are written as identifiers, become "this tool"."""
     parts = {part for name in names for part in (name, *split_name(name))}
     for part in sorted(parts, key=lambda value: (-len(value), value)):
-        text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", "this tool", text, flags=re.IGNORECASE)
+        whole = rf"(?V1)(?<!{IN_WORD}){regex.escape(part)}(?!{IN_WORD})"
+        text = regex.sub(whole, "this tool", text, flags=regex.IGNORECASE)
     return text
 
 

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal
 
+import regex
+
 from catalog.core.near_duplicates import jaccard
 from catalog.core.twins import api_family
 from catalog.core.words import closest
@@ -18,10 +20,12 @@ from rules.core.reading import Place, Reading, Situation
 from rules.core.rule import RuleContent
 from rules.core.rule_book import KnownTools, OtherRule, RuleBook, RuleKey
 from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS, Wording
-from trace_site.lib.letters import count_words
+from trace_site.lib.letters import UNSPACED, count_words
 
 USEFUL_WORDS = 8
-NAME_LIKE = re.compile(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w{}-](?:[\w./{}-]*[\w}])?")
+NAME_LIKE = regex.compile(
+    rf"(?V1)(?<![\w/.-])(?!{UNSPACED})\p{{L}}[\w.\-]*/[\w{{}}\-](?:[\w./{{}}\-]*[\w}}])?"
+)
 CLOSE = 0.8
 MOST_UNKNOWN = 20  # words like names that are compared with those of the set
 MOST_FINDINGS = 100  # of one rule

@@ -14,31 +14,23 @@ from itertools import islice
 from math import log
 
 from catalog.core.mentions import NameFinder
+from catalog.core.pointers import vendor_of
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family
-from catalog.core.words import join_words, name_words
+from catalog.core.words import name_words
 from rules.core.wording import SMALL, concept
 from trace_site.lib.letters import sentence_end
 
 Span = tuple[int, int]
 
-VERBS = {
-    "get": "GET",
-    "list": "GET",
-    "search": "GET",
-    "query": "GET",
-    "download": "GET",
-    "create": "POST",
-    "post": "POST",
-    "delete": "DELETE",
-    "remove": "DELETE",
-    "update": "PUT",
-    "put": "PUT",
-    "patch": "PUT",
-    "replace": "PUT",
+_VERBS = {
+    "GET": "get list search query download",
+    "POST": "create post",
+    "DELETE": "delete remove",
+    "PUT": "update put patch replace",
 }
 METHODS = {"GET": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PUT", "DELETE": "DELETE"}
-_VERB = {concept(word): method for word, method in VERBS.items()}
+_VERB = {concept(word): method for method, words in _VERBS.items() for word in words.split()}
 _METHOD_WORDS = frozenset(concept(word) for word in ("get", "post", "put", "patch", "delete"))
 PARAMETER = re.compile(r"\{[^}]*\}|^(?:[a-z]+(?:[-_ ]?(?:id|uuid|token|reference))|id|v\d+(?:\.\d+)?)$", re.I)
 SENTENCE_END = sentence_end(r"[.!?:](?:\s+|$)(?=[^a-z]|$)|;\s|\n+|\s[•·]\s")
@@ -74,7 +66,7 @@ class Described:
     @cached_property
     def vendor(self) -> str:
         """The first word of the API's name: `AdyenPayoutV68` -> adyen."""
-        return next(iter(join_words(name_words(self.family)).split()), self.family)
+        return vendor_of(self.family)
 
     @cached_property
     def sentences(self) -> tuple[Span, ...]:

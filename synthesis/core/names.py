@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 
+import regex
 from ahocorasick_rs import AhoCorasick
 
 from catalog.core.mentions import Mention, NameFinder, stands_alone
@@ -133,7 +134,7 @@ def is_title(name: str) -> bool:
 NO_JOINERS: frozenset[str] = frozenset()
 LOOKS_LIKE_NAME = re.compile(r"(?<!\w)\w+(?:[.\-]\w+)*/\w+(?:[.\-/&:]\w+)*")
 # code is spelt like this, words joined by a slash (and/or, AP/AR, 24/7) are not
-CODE_LIKE = re.compile(r"[a-z][A-Z]|_|[a-z]{2}\d")
+CODE_LIKE = regex.compile(r"\p{Ll}\p{Lu}|_|\p{Ll}{2}\d")
 # a line that is followed by an item of a list goes on, and the number of an item ends nothing
 SENTENCE_END = sentence_end(r"(?<!\n\d)(?<!\n\d\d)[.!?][\"')\]]*\s+|\n+(?!\s*(?:[-*•]|\d+[.)])\s)")
 

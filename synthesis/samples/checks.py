@@ -17,7 +17,7 @@ from synthesis.core.recipe import read_recipe
 from synthesis.models import Sample
 from synthesis.samples.sources import CatalogView, load_catalog, published_codes, rule_texts
 from trace_site.lib.files import content_hash
-from trace_site.lib.letters import WORD, folded, split_words
+from trace_site.lib.letters import UNBROKEN, WORD, folded, split_words
 
 
 class Checker:
@@ -125,7 +125,8 @@ def trace_spans(
 def tools_near(names: Iterable[str], traces: Iterable[str]) -> list[str]:
     """What traces may mention: every tool of the APIs that the names, or words of the traces, begin with."""
     words = [*names, *(word for trace in traces for word in trace.split())]
-    apis = {word.split("/")[0].strip('"(') for word in words if "/" in word}
+    parts = [UNBROKEN.findall(word.split("/")[0].strip('"(')) for word in words if "/" in word]
+    apis = {"".join(one[at:]) for one in parts for at in range(len(one))}
     return list(Tool.objects.filter(api__in=apis).values_list("name", flat=True))
 
 

@@ -3,11 +3,14 @@
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 from rest_framework.exceptions import ValidationError
+from rest_framework.test import APIClient
 
 from catalog.services import tool_block
 from evaluation.core.withholding import WITHHELD
@@ -337,6 +340,30 @@ def test_a_batch_of_nothing_but_unknown_domains_asks_no_engine(user_with, champi
 
 
 JSON = "application/json"
+CASES = Path(settings.TRACE_PUBLIC_DATA) / "cases" / "api"
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the cases are absent (set TRACE_PUBLIC_DATA)")
+@pytest.mark.parametrize("name", ["accept-both", "bearer", "null-fields", "batch-one-bad"])
+def test_calls_of_the_cases_are_answered_as_the_description_says(user_with, champion, name):
+    case = json.loads((CASES / f"{name}.json").read_text())
+    token = program(user_with("expert"))._credentials["HTTP_AUTHORIZATION"].split()[1]
+    headers = dict(line.replace("TOKEN", token).split(": ", 1) for line in case["headers"])
+    response = APIClient().generic(case["method"], case["path"], case["body"], JSON, headers=headers)
+    assert (response.status_code, response["Content-Type"]) == (200, JSON)
+    answers = response.json().get("answers", [{"answer": response.json(), "error": None}])
+    assert answers[0]["answer"]["tools"]
+    if name == "batch-one-bad":
+        assert answers[1]["error"]["code"] == "no_such_domain" and answers[1]["answer"] is None
+
+
+@pytest.mark.parametrize("given", ["", "Basic dTpw", "token", "{token}", "Key {token}", "Bearer x y"])
+def test_who_sends_no_token_is_told_how(user_with, champion, given):
+    client = program(user_with("expert"))
+    token = client._credentials["HTTP_AUTHORIZATION"].split()[1]
+    client.credentials(**({"HTTP_AUTHORIZATION": given.format(token=token)} if given else {}))
+    refused = ask(client)
+    assert refused.status_code == 401 and "token" in refused.json()["message"].lower()
 
 
 @pytest.mark.parametrize(
@@ -348,6 +375,11 @@ JSON = "application/json"
         (f"text/event-stream;q=0.1, {JSON}", {"stream": None}, JSON),
         ("text/event-stream;q=0", {}, JSON),
         ("*/*, text/event-stream;q=0.9", {}, JSON),
+        ("*/*", {}, JSON),
+        ("application/*, text/*", {}, JSON),
+        ("text/html, application/xhtml+xml", {}, JSON),
+        ("", {}, JSON),
+        ("TEXT/EVENT-STREAM; charset=utf-8; q=0.9, application/json; q=0.8", {}, "text/event-stream"),
         ("text/event-stream;q=x", {}, "text/event-stream"),
         ("text/event-stream", {}, "text/event-stream"),
         ("Text/Event-Stream, */*;q=0.1", {}, "text/event-stream"),

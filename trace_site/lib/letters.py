@@ -19,10 +19,11 @@ _LETTER = (
 UNSPACED = rf"{_BARE}[\p{{M}}\u200d]*"
 PIECE = rf"(?:\p{{Katakana}}[\p{{Katakana}}\p{{M}}ー]*|{UNSPACED}|(?:(?!\p{{Katakana}}){_LETTER})+)"
 BARE = regex.compile(rf"(?V1){_BARE}")
+IN_WORD = rf"(?:(?!{_BARE})[\w\p{{M}}])"
 RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 WORD = regex.compile(rf"(?V1){PIECE}")
 # words and marks, or what stands between blanks, each with the blanks before it
-WITH_BLANKS = regex.compile(rf"(?V1)\s*(?:{UNSPACED}|(?:(?!{_BARE})[\w\p{{M}}])+|[^\w\s])|\s+$")
+WITH_BLANKS = regex.compile(rf"(?V1)\s*(?:{UNSPACED}|{IN_WORD}+|[^\w\s])|\s+$")
 UNBROKEN = regex.compile(rf"(?V1)\s*(?:{UNSPACED}|(?:(?!{UNSPACED})\S)+)|\s+$")
 BETWEEN_BARE = regex.compile(rf"(?V1)(?<={_BARE}\p{{M}}*) (?={_BARE})")
 _ASCII = re.compile(r"[^\W_]+")

@@ -194,7 +194,8 @@ def column_name(cell: str) -> str:
 
 def sheet_rows(lines: Lines, known: Collection[str]) -> Iterator[tuple[int, list[str]]]:
     """(line where it begins, cells) of every row that is not blank, the header first. The cells are separated by
-    what `sep=` names, or by the mark that shows the most `known` columns in the header. Titles above it are left out."""
+    what `sep=` names, or by the mark that shows the most `known` columns in the header; titles above it are left out.
+    """
     csv.field_size_limit(LONGEST)
     head, mark = _head(lines, known)
     rows = csv.reader(chain(head, lines), delimiter=mark, strict=True)
