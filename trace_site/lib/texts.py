@@ -37,7 +37,7 @@ def encoding_of(data: bytes) -> str:
             return encoding
     odd, even = data[1:1000:2], data[0:1000:2]
     for high, low, encoding in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
-        if b"\0" not in low and high.count(0) > max(1, len(high) // 20):
+        if high.count(0) > max(1, len(high) // 20, 2 * low.count(0)):
             return encoding
     return "utf-8"
 
