@@ -157,7 +157,7 @@ def place_of(request: ChangeRequest) -> dict[str, str]:
 
 def diff_data(diff: RuleDiff) -> dict[str, Any]:
     fields = {name: getattr(diff, name) for name in diff.__slots__}
-    return fields | {"text": [{"kind": kind, "words": words} for kind, words in diff.text]}
+    return fields | {"text": [{"kind": kind, "words": words.strip()} for kind, words in diff.text]}
 
 
 class ChangeRequestsList(ApiView):

@@ -379,7 +379,7 @@ def test_who_sends_no_token_is_told_how(user_with, champion, given):
         ("application/*, text/*", {}, JSON),
         ("text/html, application/xhtml+xml", {}, JSON),
         ("", {}, JSON),
-        ("TEXT/EVENT-STREAM; charset=utf-8; q=0.9, application/json; q=0.8", {}, "text/event-stream"),
+        ("TEXT/EVENT-STREAM ; q=0.9, application/json ; q=0.8", {}, "text/event-stream"),
         ("text/event-stream;q=x", {}, "text/event-stream"),
         ("text/event-stream", {}, "text/event-stream"),
         ("Text/Event-Stream, */*;q=0.1", {}, "text/event-stream"),
