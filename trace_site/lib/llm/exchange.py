@@ -20,6 +20,7 @@ import jsonschema
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import storable_json, strict_json
+from trace_site.lib.letters import entered_all
 from trace_site.lib.llm.dialects import (
     BUSY,
     QUOTA,
@@ -260,7 +261,7 @@ def object_of(choice: dict[str, Any], schema: str) -> tuple[dict[str, Any], bool
         raise LlmError("did not answer with an object", "llm_bad_schema")
     if not storable_json(data, content):
         raise LlmError("put characters no database stores into its answer", "llm_bad_json")
-    return data, unwrapped
+    return entered_all(data), unwrapped
 
 
 def _no_json(error: Exception) -> LlmError:
