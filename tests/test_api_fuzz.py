@@ -5,6 +5,7 @@ The inputs are made from the OpenAPI document, bent and broken with a fixed seed
 
 import json
 import random
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,8 @@ from rest_framework.test import APIClient
 
 from catalog.models import CatalogImport
 from rules.models import ChangeRequest, RuleChange
-from tests.api_description import description
+from tests.api_description import description, json_schema
+from tests.api_description import operations as all_operations
 from tests.factories import make_cluster, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site.access import ROLES
@@ -24,6 +26,7 @@ from trace_site.webhooks import deliveries
 from trace_site.webhooks.services import Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
+JSON = "application/json"
 TEXTS = [
     "", " ", "x", "HR", "hr", "a" * 5000, "\u202e\u0000x", "\ud800", "'; DROP TABLE x; --", "<script>", "=1+1", "🙂",
     "../../etc/passwd", "%00", "%s %d {0}", "null", "-1", "1e999", "2026-13-45", "0001-01-01", "Pay/Get",
@@ -182,3 +185,34 @@ def test_a_method_that_is_not_there_is_405(stored, settings):
             ):
                 answered.append(f"{method} {path}: {answer.status_code}")
     assert answered == []
+
+
+def with_nulls(value: Any, shape: dict[str, Any]) -> Iterator[Any]:
+    """The value once for each of its optional fields, which is null there."""
+    shape = next((one for one in shape.get("anyOf", ()) if one.get("type") != "null"), shape)
+    if isinstance(value, dict):
+        for name, inner in shape.get("properties", {}).items():
+            if name not in shape.get("required", ()):
+                yield {**value, name: None}
+            yield from ({**value, name: one} for one in with_nulls(value.get(name), inner))
+    if isinstance(value, list) and value:
+        yield from ([one, *value[1:]] for one in with_nulls(value[0], shape.get("items", {})))
+
+
+def test_null_is_like_left_out_in_every_optional_field_of_every_operation(stored):
+    headers = {"Authorization": f"Token {token_of(ChangeRequest.objects.get().author)}", "If-Match": '"1"'}
+    client, tried = APIClient(raise_request_exception=False), 0
+    for one in all_operations():
+        body = one.bodies().get("application/json")
+        where = address(random.Random(1), one.path, {}, stored).partition("?")[0]
+        for example in one.examples(body) if body else ():
+            for given in with_nulls(example, json_schema(body["schema"])):
+                answer = client.generic(one.method, where, json.dumps(given), JSON, headers=headers)
+                told = answer.content.decode()
+                assert answer.status_code in (200, 201, 202, 204, 400, 404, 409, 412, 428, 503), told
+                assert answer.status_code < 300 or "null" not in json.loads(told)["message"], (
+                    one.path,
+                    given,
+                )
+                tried += 1
+    assert tried > 50

@@ -36,7 +36,7 @@ class QueriesIn(InputSerializer):
 class QueryImportIn(InputSerializer):
     collection = serializers.CharField(max_length=100, help_text="where the queries come from")
     queries = serializers.ListField(
-        child=serializers.CharField(allow_blank=True), min_length=1, max_length=MOST_ROWS
+        child=serializers.CharField(max_length=100_000, allow_blank=True), min_length=1, max_length=MOST_ROWS
     )
     no_person = serializers.ListField(
         child=serializers.IntegerField(min_value=1, max_value=MOST_ROWS),
