@@ -1,6 +1,7 @@
 """Texts as the field sends them: two spellings of one letter, scripts without spaces, invisible characters, people."""
 
 import json
+import random
 import unicodedata
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import DuplicateIndex
+from catalog.core.pointers import title
 from catalog.core.words import join_words, name_words, plain_words, text_key
 from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, Tool
@@ -17,6 +19,12 @@ from catalog.queries.imports import _no_request, queries_preview, read_queries
 from catalog.queries.registry import benchmark_firewall
 from catalog.search import ToolFilter, find_tools
 from evaluation.benchmarks.services import benchmark_import
+from evaluation.core.questions import Questions, statements
+from evaluation.core.written_out import concluded
+from rules.core.draft import diff_rules
+from rules.core.reading import read_statements
+from rules.core.redirects import Described
+from rules.core.rule import RuleContent
 from rules.exchange.services import rules_import
 from synthesis.core.names import last_sentence
 from synthesis.generate.imports import samples_import
@@ -25,6 +33,7 @@ from tests.tokens import token_of
 from trace_site.lib.files import write_jsonl
 from trace_site.lib.letters import count_words, entered, folded, invisible, split_words
 from trace_site.lib.worddiff import word_diff
+from training.core.memorization import asked_for
 
 READ, CHECK, OLD = "Löhne/Abrechnung lesen", "Löhne/Abrechnung prüfen", "LöhneAlt/Abrechnung lesen"
 ASKED = [
@@ -99,6 +108,13 @@ def test_words_are_counted_in_every_script(text, words):
         ("ﾃﾞｰﾀを見る", "データを見る"),
         ("pay\u200bslip\ufeff of\u00ad May", "payslip of may"),
         ("İzin günü", "izin günü"),
+        ("क\u094d\u200dष पर्ची", "क\u094dष पर्ची"),
+        ("می\u200cخواهم كتاب علي", "می خواهم کتاب علی"),
+        ("راتب ديسمبر ٢٠٢٤", "راتب ديسمبر 2024"),
+        ("١٢ \u2066pay\u2069", "12 pay"),
+        ("葛\U000e0100飾 ㈱", "葛飾 (株)"),
+        ("10㎡ ｶﾅ", "10m2 カナ"),
+        ("ok ❤\ufe0f pay", "OK ❤ pay"),
     ],
 )
 def test_two_spellings_are_one_text(one, other):
@@ -126,8 +142,23 @@ def test_what_is_entered_stays(text):
 
 
 def test_what_a_script_needs_is_not_taken_for_invisible():
-    for text in ("می\u200cخواهم", "क\u094d\u200dष", "👨\u200d👩\u200d👧 ❤\ufe0f"):
+    for text in (
+        *(
+            "می\u200cخواهم",
+            "क\u094d\u200dष",
+            "👨\u200d👩\u200d👧 ❤\ufe0f",
+            "ত\u09cd\u200d",
+            "ه\u200d.",
+            "1\ufe0f\u20e3",
+        ),
+        *(
+            "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f",
+            "葛\U000e0100",
+            "ᠠ\u180bᠡ\u180eᠠ",
+        ),
+    ):
         assert entered(text) == text
+    assert entered("a\u00a0b\u3000c\u2011d 🏴\U000e0061\u200c") == "a b c-d 🏴"
     assert entered("Pay\u200d/get\u200b\u202e\U000e0041\ufe0f") == "Pay/get"
     assert join_words(name_words("給与明細")) == "給与明細"
 
@@ -171,11 +202,55 @@ def test_a_name_is_found_where_the_script_goes_on_without_a_space(name, text):
     assert not NameFinder(["Pay/get"]).find("Pay/getÜbersicht")
 
 
-@pytest.mark.parametrize("full_stop", ["。", "！", "。 ", "। ", ". "])
+@pytest.mark.parametrize(
+    "full_stop", ["。", "！", "。 ", "। ", ". ", "؟ ", "։ ", "። ", "۔", "។", "。」", "?! "]
+)
 def test_a_sentence_ends_with_the_full_stop_of_its_script(full_stop):
     text = f"給与/GetOldではない{full_stop}だから給与/GetSlipを使う{full_stop}"
     mentions = NameFinder(["給与/GetSlip", "給与/GetOld"]).find(text)
     assert text[last_sentence(text, mentions) :].startswith("だから")
+    assert (
+        len(read_statements(text, ["給与/GetSlip", "給与/GetOld"]))
+        == len(Described("A/b", text).sentences)
+        == 2
+    )
+    if not full_stop.isascii():
+        assert asked_for(text).rstrip(full_stop) == title(text).rstrip(full_stop) == "給与/GetOldではない"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("三月は給与/Aを使う。", "四月は給与/Aを使う。", ["三", "四"]),
+        ("เดือนนี้ใช้ A/b", "เดือนหน้าใช้ A/b", ["นี้", "หน้า"]),
+        ("Use A/b  in March.", "Use A/b in May.", ["  in March.", " in May."]),
+        ("Löhne im März", "Löhne", [" im März"]),
+    ],
+)
+def test_a_difference_of_rules_is_shown_word_by_word_and_gives_the_texts_back(old, new, words):
+    pieces = diff_rules(*(RuleContent("", (), text) for text in (old, new))).text
+    assert "".join(said for kind, said in pieces if kind != "removed") == new
+    assert all(said.strip() in "".join(words) for kind, said in pieces if kind != "same")
+
+
+def test_the_clause_whose_words_a_model_repeats_most_speaks_in_every_script():
+    said = {"rule": "LEAVE", "domain": "hr", "stance": "use", "set": [], "tools": ["給与/A"], "trained": True}
+    clauses = [said | {"text": text} for text in ("四月は給与/Aを使う。", "三月分なら給与/A。")]
+    found = concluded("LEAVE三月分なので給与/A", {}, ["給与/A"], [clauses[0] | {"rule": "X"}, *clauses])
+    assert found.clause == clauses[1]
+
+
+def test_questions_of_a_catalog_are_cut_and_compared_in_its_script():
+    text = "三月の給与明細を読む。給与/GetSlipは四月の賞与明細も読む！"
+    assert statements(text, ["給与/GetSlip"]) == [
+        "三月の給与明細を読む。",
+        "this toolは四月の賞与明細も読む！",
+    ]
+    rows = [
+        {"name": f"A/t{n}", "description": f"{n}月の給与明細を読む。", "domain": "hr"} for n in "一二三四"
+    ]
+    names = [row["name"] for row in rows]
+    assert Questions(rows, {names[0]: names[1:]}).mcq(names[0], random.Random(0)) is not None
 
 
 @pytest.mark.django_db

@@ -173,9 +173,9 @@ def catalog_import(
     if not read.records:
         extra = {"errors": _listed(read.errors)}
         raise TraceError("the file holds no tools.", code="empty", where=shown, extra=extra)
-    for rows in (read.records, read.errors):
-        names = as_stored([row.name for row in rows])
-        rows[:] = [replace(row, name=name) for row, name in zip(rows, names, strict=True)]  # type: ignore[type-var]
+    names = iter(as_stored([row.name for row in (*read.records, *read.errors)]))
+    read.records = [replace(row, name=next(names)) for row in read.records]
+    read.errors = [replace(row, name=next(names)) for row in read.errors]
     with transaction.atomic():
         if not dry_run:
             catalog_lock()

@@ -38,7 +38,7 @@ from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash, read_jsonl
+from trace_site.lib.files import content_hash, read_rows
 from trace_site.lib.letters import entered_all
 from training.models import Model, Run
 from training.registry.registry import Served, holds_newer, refuse_removed
@@ -65,7 +65,7 @@ def benchmark_import(
     stay as they are typed, personal data too. Raises TraceError naming file and line."""
     if tier and kind != PRB:
         raise TraceError(f"only a {PRB} benchmark has a tier.", code="bad_request", where="tier")
-    read = as_stored(entered_all([[number, row] for number, row in read_jsonl(path)]))
+    read = as_stored(entered_all([[number, row] for number, row in read_rows(path)]))
     rows = ((f"{path}:{number}", row) for number, row in read)
     try:
         items = parse(kind, rows, domain=domain, seed=seed)

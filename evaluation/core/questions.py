@@ -15,7 +15,7 @@ import regex
 from catalog.core.tokens import split_name
 from catalog.core.words import plain_words
 from trace_site.lib.errors import TraceError
-from trace_site.lib.letters import IN_WORD, count_words, sentence_end
+from trace_site.lib.letters import BARE, IN_WORD, count_words, sentence_end
 
 BUILT = "offline"
 SENTENCE_END = sentence_end(r"(?<=[.!?;])\s+(?=[A-Z0-9])")
@@ -29,8 +29,8 @@ _OPPOSITES = """create delete; creates deletes; add remove; adds removes; read u
     overwrite; returns overwrites; list cancel; lists cancels; retrieve replace; retrieves replaces; start stop;
     approve reject; approves rejects; one all; single every; daily yearly; monthly weekly; gross net; incoming
     outgoing; draft posted"""
-OPPOSITES = [pair.split() for pair in _OPPOSITES.split(";")]
-SWAP = {one: other for left, right in OPPOSITES for one, other in ((left, right), (right, left))}
+PAIRS = map(str.split, _OPPOSITES.split(";"))
+SWAP = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 
 
 def statements(description: str, hidden: Iterable[str]) -> list[str]:
@@ -47,7 +47,8 @@ def hide_names(text: str, names: Iterable[str]) -> str:
     """Full names, and their two parts where they are written as identifiers, become "this tool"."""
     parts = {part for name in names for part in (name, *split_name(name))}
     for part in sorted(parts, key=lambda value: (-len(value), value)):
-        whole = rf"(?V1)(?<!{IN_WORD}){regex.escape(part)}(?!{IN_WORD})"
+        edge = r"\w" if BARE.search(part) and "/" not in part else IN_WORD  # 給与 is a word of the text
+        whole = rf"(?V1)(?<!{edge}){regex.escape(part)}(?!{edge})"
         text = regex.sub(whole, "this tool", text, flags=regex.IGNORECASE)
     return text
 

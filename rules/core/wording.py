@@ -50,7 +50,6 @@ _ALTERNATIVES = """create delete update read cancel send; known missing; before 
     america americas asia"""
 ALTERNATIVES = _ALTERNATIVES.split(";")
 
-
 ALIKE = 0.7  # share of telling words (Jaccard) that two phrases must have in common
 ALIKE_OVER_SHARED_TOOLS = 0.6
 QUERY_ALIKE = 0.7

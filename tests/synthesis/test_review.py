@@ -52,6 +52,14 @@ def test_a_refusal_needs_a_reason(ada):
     assert AuditEntry.objects.filter(action="sample.reject").exists()
 
 
+def test_an_edit_adds_no_personal_data_and_leaves_what_stood_there(ada):
+    sample = make_sample(make_book(), query="where is the slip of Anna Weber")
+    asked = "where is the slip of Anna Weber, IBAN DE89 3704 0044 0532 0130 00"
+    review_services.edit(sample=sample, reviewer=ada, query=asked, trace=TRACE)
+    sample.refresh_from_db()
+    assert sample.query == "where is the slip of Anna Weber, IBAN [IBAN]"
+
+
 def test_an_edit_is_filtered_before_it_is_approved(ada):
     sample = make_sample(make_book())
     with pytest.raises(TraceError) as caught:

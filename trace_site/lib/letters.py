@@ -53,7 +53,7 @@ _ALIKE = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x
 _ALIKE |= dict.fromkeys([0x2010, 0x2011], "-")
 # digits, Arabic letters as Persian keyboards have them, and the stroke that only lengthens a word
 _SAME = {zero + n: str(n) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50) for n in range(10)}
-_SAME |= {0x643: "ک", 0x649: "ی", 0x64A: "ی", 0x640: None}
+_SAME |= {0x643: "ک", 0x649: "ی", 0x64A: "ی", 0x640: ""}
 # full stops of other scripts, which need no space behind them, and what may close a sentence after one
 STOPS = "։؝؞؟۔।॥።፧፨།༎។៕᠃᠉‼⁇⁈⁉。！？｡﹖﹗"
 _CLOSING = r"\"')\]」』）»”’"
