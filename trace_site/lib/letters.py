@@ -35,10 +35,8 @@ _HUMP = regex.compile(
 # Acme™ is Acme and not Acmetm; in Persian a joiner parts words, and is as often typed as a blank
 PARTS = regex.compile(r"[℠™]|(?<=\p{Arabic})\u200c(?=\p{Arabic})")
 # joiners and selectors do nothing between letters of most scripts; others, and emoji, are misspelt without them
-_NEEDS = (
-    r"[[\p{L}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}]"
-    r"--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Variation_Selector}]]"
-)
+_PLAIN = r"\p{Latin}\p{Greek}\p{Cyrillic}\p{Variation_Selector}"
+_NEEDS = rf"[[\p{{L}}\p{{M}}\p{{Extended_Pictographic}}\p{{Emoji_Modifier}}]--[{_PLAIN}]]"
 _HIDDEN = r"[[\p{Default_Ignorable_Code_Point}\p{Cf}]--\p{PCM}]"
 INVISIBLE = regex.compile(
     rf"(?V1)(?<={_NEEDS}\uFE0F?)[\u180e\u200c\u200d](?={_NEEDS})(*SKIP)(*FAIL)"

@@ -42,8 +42,7 @@ class Scrubbed:
 
 
 def scrub(text: str, spare: Container[str] = (), known: str = "") -> Scrubbed:
-    """`text` on one line, with a stand-in for whatever points at a person, but for the kinds in `spare` and what
-    stands in `known` too."""
+    """`text` on one line, a stand-in for whatever points at a person, but kinds in `spare` and words in `known`."""
     plain = one_line(text)
     found = _apart(one for detect in DETECTORS for one in detect(plain) if one.kind not in spare)
     found = [one for one in found if not known or plain[one.start : one.end] not in one_line(known)]
