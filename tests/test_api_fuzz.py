@@ -21,9 +21,10 @@ from tests.api_description import operations as all_operations
 from tests.factories import make_cluster, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site.access import ROLES
+from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks import deliveries
-from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook
 
 pytestmark = pytest.mark.django_db
 JSON = "application/json"
@@ -88,7 +89,7 @@ def stored(user_with, monkeypatch) -> dict[str, list[int]]:
     asked = ChangeRequest.objects.create(title="Pay", author=everybody)
     change = RuleChange.objects.create(request=asked, rule=rule, base=rule.published, edited_by=everybody)
     hook = Webhook.objects.create(url="https://x.example", salt="s", events=["ping"], created_by=everybody)
-    told = WebhookDelivery.objects.create(webhook=hook, event="ping", payload={})
+    told = Delivery.objects.create(webhook=hook, event="ping", payload={})
     took = CatalogImport.objects.create(
         filename="a", format="jsonl", domain=tools[0].domain, digest="0", counts={}, actor=everybody
     )

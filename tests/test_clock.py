@@ -19,11 +19,11 @@ from tests.sources import modules
 from trace_site.audit import models as audit_models
 from trace_site.audit.models import AuditEntry
 from trace_site.database import database_now
+from trace_site.deliveries import BACKOFF, Delivery, deliver_due
 from trace_site.people.services import ensure_roles, link_of, person_invite
 from trace_site.people.sessions import Session
 from trace_site.rest.tokens import ApiToken, personal_token_make
-from trace_site.webhooks.deliveries import BACKOFF, deliver_due
-from trace_site.webhooks.services import WebhookDelivery, emit, webhook_create
+from trace_site.webhooks.services import emit, webhook_create
 
 # who may ask the process' clock
 LOCAL = {
@@ -109,13 +109,13 @@ def test_a_webhook_is_tried_again_after_its_pause(user_with, settings, skewed):
         receiver.faults = ["500", "500"]
         emit("rule.published", {})
         assert deliver_due() == 1
-        (row,) = WebhookDelivery.objects.all()
+        (row,) = Delivery.objects.all()
         assert abs(row.next_at - BACKOFF[0] - database_now()) < timedelta(seconds=20)
         assert is_now(datetime.fromisoformat(row.log[0]["at"]))
         stamp = receiver.received[0]["X-Trace-Signature"].split(",")[0].removeprefix("t=")
         assert abs(int(stamp) - database_now().timestamp()) < 60
         assert deliver_due() == 0
-        WebhookDelivery.objects.update(next_at=database_now() - AWAY)
+        Delivery.objects.update(next_at=database_now() - AWAY)
         assert deliver_due() == 1
     finally:
         receiver.close()

@@ -14,7 +14,9 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from synthesis.datasets.build import snapshot_params
 from tests.factories import make_run, make_sample
+from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
+from trace_site.notices.services import Notice
 from training.retraining.services import policy_recipe
 
 APPS = ("trace_site", "catalog", "rules", "synthesis", "training", "evaluation")
@@ -73,3 +75,30 @@ def test_installation_that_has_written_and_trained_keeps_deciding_for_itself(db)
     make_run()
     assert not made_by("synthesis", "0005_loop", "LoopSettings", "make_row").write
     assert made_by("training", "0004_loop", "RetrainPolicy", "make_policy") is None
+
+
+def test_mail_that_waited_was_sent_or_given_up_is_a_delivery_now(db, user_with):
+    sql = import_module("trace_site.migrations.0010_one_delivery").FROM_NOTICES
+    rita = user_with("reviewer", username="rita")
+    Notice.objects.bulk_create(
+        Notice(recipient=rita, kind="comment", text=text, link="/x/")
+        for text in ("waits", "sent", "failed", "never")
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(
+            "ALTER TABLE trace_site_notice ADD mail_due_at timestamptz, ADD mailed_at timestamptz, "
+            "ADD mail_tries smallint DEFAULT 0, ADD mail_error varchar(300) DEFAULT ''"
+        )
+        cursor.execute("UPDATE trace_site_notice SET mail_due_at = now() WHERE text = 'waits'")
+        cursor.execute("UPDATE trace_site_notice SET mailed_at = now(), mail_tries = 1 WHERE text = 'sent'")
+        cursor.execute("UPDATE trace_site_notice SET mail_error = 'no', mail_tries = 5 WHERE text = 'failed'")
+        cursor.execute(sql)
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    rows = {row.notice.text: row for row in Delivery.objects.select_related("notice")}
+    assert {text: row.state for text, row in rows.items()} == {
+        "waits": "pending",
+        "sent": "delivered",
+        "failed": "failed",
+    }
+    assert {row.channel for row in rows.values()} == {"mail"} and rows["failed"].last_error == "no"

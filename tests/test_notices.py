@@ -10,19 +10,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from tests.mail_server import MailServer
-from trace_site import worker
+from trace_site import deliveries, worker
+from trace_site.deliveries import BACKOFF, Delivery, deliver_due
 from trace_site.lib.errors import TraceError
 from trace_site.notices import services as notices_services
 from trace_site.notices.services import (
-    BACKOFF,
     KINDS,
-    TRIES,
-    MailChoice,
     Notice,
-    choose_mail,
+    NoticeChoice,
+    choose,
     forget_old,
     mark_read,
-    send_due,
     tell,
     unread,
 )
@@ -47,12 +45,16 @@ def rita(user_with) -> User:
 
 def wants_mail(user: User) -> User:
     User.objects.filter(pk=user.pk).update(email=f"{user.username}@example.com")
-    choose_mail(person=user, kinds=KINDS)
+    choose(person=user, kinds=KINDS)
     return user
 
 
 def due_now() -> None:
-    Notice.objects.exclude(mail_due_at=None).update(mail_due_at=timezone.now() - timedelta(seconds=1))
+    Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+
+
+def states() -> list[str]:
+    return list(Delivery.objects.order_by("pk").values_list("state", flat=True))
 
 
 def assigned(*people: User, text: str = "40 samples were given to you.", key: str = "") -> None:
@@ -89,26 +91,32 @@ def test_telling_many_costs_the_same(rita, user_with, settings, django_assert_nu
 def test_a_site_without_a_mail_server_plans_no_mail(rita, settings):
     settings.EMAIL_HOST = ""
     assigned(rita)
-    assert Notice.objects.get().mail_due_at is None and send_due() == 0
+    assert not Delivery.objects.exists() and deliver_due() == 0
 
 
 def test_only_who_chose_the_kind_and_has_an_address_is_mailed(server, rita, user_with):
     bert = user_with("reviewer", username="bert")
     nobody = user_with("reviewer", username="nobody")
-    choose_mail(person=nobody, kinds=KINDS)
-    choose_mail(person=rita, kinds=["comment"])
+    choose(person=bert, kinds=["comment"])
+    choose(person=rita, kinds=["comment"])
     assigned(rita, bert, nobody)
-    tell([rita, bert], "comment", "bert wrote a comment on sample 3.", link="/synthesis/samples/3/#comments")
+    tell(
+        [rita, bert, nobody],
+        "comment",
+        "bert wrote a comment on sample 3.",
+        link="/synthesis/samples/3/#comments",
+    )
     due_now()
-    assert send_due() == 1
+    assert deliver_due() == 2
     assert [message["To"] for message in server.received] == ["rita@example.com"]
+    assert "no e-mail address" in Delivery.objects.get(notice__recipient=bert).last_error
 
 
 def test_several_notices_are_one_plain_mail_with_absolute_links(server, rita):
     assigned(rita, text="12 samples were given to you: größer <<x>>.")
     tell([rita], "comment", "bert wrote a comment.", link="/synthesis/samples/3/#comments")
     due_now()
-    assert send_due() == 1
+    assert deliver_due() == 2
     (message,) = server.received
     body = message.get_payload(decode=True).decode()
     assert message.get_content_type() == "text/plain" and message["From"] == "trace@example.com"
@@ -117,29 +125,28 @@ def test_several_notices_are_one_plain_mail_with_absolute_links(server, rita):
     assert (
         body.index("bert wrote") < body.index("12 samples") and "https://trace.example.com/account/" in body
     )
-    sent = Notice.objects.values_list("mailed_at", "mail_due_at", "mail_error")
-    assert all(at and due is None and not error for at, due, error in sent)
+    assert states() == ["delivered", "delivered"]
     due_now()
-    assert send_due() == 0 and len(server.received) == 1
+    assert deliver_due() == 0 and len(server.received) == 1
 
 
 def test_a_mail_waits_a_minute_for_more_to_say(server, rita):
     assigned(rita)
-    assert send_due() == 0 and server.connections == 0
+    assert deliver_due() == 0 and server.connections == 0
 
 
 def test_what_was_read_meanwhile_is_not_mailed(server, rita):
     assigned(rita)
     due_now()
     mark_read(unread(rita))
-    assert send_due() == 0 and server.connections == 0
+    assert deliver_due() == 0 and server.connections == 0
 
 
 def test_a_notice_told_anew_is_mailed_once(server, rita):
     for text in ("1 waits.", "2 wait."):
         assigned(rita, text=text, key="k")
         due_now()
-        send_due()
+        deliver_due()
     assert len(server.received) == 1
 
 
@@ -148,24 +155,24 @@ def test_a_server_that_refuses_is_asked_a_few_times_less_and_less_often(server, 
     assigned(rita)
     server.faults = [fault] * 99
     pauses = []
-    for _ in range(TRIES + 3):
+    for _ in BACKOFF:
         due_now()
-        send_due()
-        due = Notice.objects.get().mail_due_at
-        pauses.append(due and round((due - timezone.now()).total_seconds() / 60))
-    assert server.connections == TRIES
-    assert pauses[:TRIES] == [pause.total_seconds() / 60 for pause in BACKOFF] + [None]
-    notice = Notice.objects.get()
-    assert notice.mailed_at is None and "mail server" in notice.mail_error and notice.read_at is None
+        deliver_due()
+        pauses.append(round((Delivery.objects.get().next_at - timezone.now()).total_seconds(), -1))
+    assert pauses == [pause.total_seconds() for pause in BACKOFF] and states() == ["pending"]
+    for _ in range(3):
+        due_now()
+        deliver_due()
+    assert server.connections == len(BACKOFF) + 1 and states() == ["failed"]
+    assert "mail server" in Delivery.objects.get().last_error and Notice.objects.get().read_at is None
 
 
 def test_a_server_that_came_back_gets_what_waited(server, rita):
     assigned(rita)
     server.faults = ["refuse"]
-    due_now()
-    assert send_due() == 0
-    due_now()
-    assert send_due() == 1 and Notice.objects.get().mail_error == ""
+    for state in ("pending", "delivered"):
+        due_now()
+        assert deliver_due() == 1 and states() == [state]
 
 
 def test_an_address_that_is_refused_keeps_no_other_waiting(server, rita, user_with):
@@ -173,29 +180,31 @@ def test_an_address_that_is_refused_keeps_no_other_waiting(server, rita, user_wi
     server.unknown = {"rita@example.com"}
     assigned(rita, bert)
     due_now()
-    assert send_due() == 1
+    assert deliver_due() == 2
     assert [message["To"] for message in server.received] == ["bert@example.com"]
-    assert "no such mailbox" in Notice.objects.get(recipient=rita).mail_error
+    assert "no such mailbox" in Delivery.objects.get(notice__recipient=rita).last_error
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_a_server_that_never_answers_costs_a_sweep_its_deadline_and_then_nothing(
     server, rita, user_with, settings, monkeypatch, fault
 ):
-    monkeypatch.setattr(notices_services, "SECONDS", 0.4)
+    monkeypatch.setattr(deliveries, "SECONDS", 0.4)
     server.faults = [fault] * 99
     bert = wants_mail(user_with("reviewer", username="bert"))
     assigned(rita, bert)
     due_now()
     began = time.monotonic()
-    assert send_due() == 0
+    assert deliver_due() == 2 and states() == ["pending", "pending"]
     due_now()
-    assert send_due() == 0  # the thread is still there: nothing is claimed
-    assert time.monotonic() - began < 2 and server.connections == 1
-    assert set(Notice.objects.values_list("mail_tries", flat=True)) == {1}
+    assert deliver_due() == 0  # the threads are still there: nothing is claimed
+    assert time.monotonic() - began < 2 and server.connections <= 2
+    assert set(Delivery.objects.values_list("attempt", flat=True)) == {1}
     server.ended.set()
-    with notices_services.talking:
-        pass  # the thread ended
+    for thread in list(deliveries.left):
+        thread.join(10)
+    server.faults = []
+    assert deliver_due() == 2 and states() == ["delivered", "delivered"]
 
 
 def test_no_server_at_all_is_a_failure_like_others(rita, settings):
@@ -203,38 +212,40 @@ def test_no_server_at_all_is_a_failure_like_others(rita, settings):
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     assigned(rita)
     due_now()
-    assert send_due() == 0 and "not reached" in Notice.objects.get().mail_error
+    assert deliver_due() == 1 and "not reached" in Delivery.objects.get().last_error
 
 
 def test_a_sender_that_dies_leaves_its_notices_due(server, rita, monkeypatch):
     assigned(rita)
     due_now()
-    monkeypatch.setattr(notices_services, "_deliver", lambda claimed: (_ for _ in ()).throw(SystemExit))
+    monkeypatch.setattr(deliveries, "_attempt", lambda claimed: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
-        send_due()
+        deliver_due()
     monkeypatch.undo()
-    assert send_due() == 0  # leased
+    assert deliver_due() == 0  # leased
     due_now()
-    assert send_due() == 1
+    assert deliver_due() == 1
 
 
 def test_the_sweep_mails_and_forgets(server, rita, settings):
     assigned(rita)
     assigned(rita, text="old")
     long_ago = timezone.now() - notices_services.KEPT - timedelta(days=1)
-    Notice.objects.filter(text="old").update(read_at=long_ago, mail_due_at=None)
+    Notice.objects.filter(text="old").update(read_at=long_ago)
     Notice.objects.exclude(text="old").update(at=long_ago)
     due_now()
-    settings.SWEEPERS = [name for name in settings.SWEEPERS if "mails" in name or "notices" in name]
+    settings.SWEEPERS = [name for name in settings.SWEEPERS if "deliver" in name or "notices" in name]
     worker.run_sweepers()
     assert len(server.received) == 1 and list(Notice.objects.values_list("text", flat=True)) != ["old"]
     assert forget_old() == 0 and Notice.objects.count() == 1
 
 
 def test_an_unknown_kind_is_refused(rita):
-    with pytest.raises(TraceError, match="no kind of notice 'news'"):
-        choose_mail(person=rita, kinds=["news"])
-    assert set(MailChoice.objects.get().kinds) == set(KINDS)
+    with pytest.raises(TraceError, match="no kind 'news'"):
+        choose(person=rita, kinds=["news"])
+    with pytest.raises(TraceError, match="no channel 'pigeon'"):
+        choose(person=rita, kinds=[], channel="pigeon")
+    assert set(NoticeChoice.objects.get().kinds) == set(KINDS)
 
 
 def test_the_bell_counts_what_is_unread(client_as, django_assert_num_queries):
@@ -278,7 +289,7 @@ def test_the_list_pages_and_costs_the_same(client_as, django_assert_num_queries)
     admin = User.objects.get()
     for number in range(60):
         assigned(admin, text=f"notice {number} <b>")
-    with django_assert_num_queries(5):  # session, user, roles, strip, notices
+    with django_assert_num_queries(6):  # session, user, roles, strip, notices, deliveries
         page = client.get("/notices/").content.decode()
     assert "notice 59 &lt;b&gt;" in page and "notice 9 " not in page
     after = Notice.objects.get(text="notice 10 <b>").pk

@@ -6,9 +6,10 @@ from rest_framework.test import APIClient
 from tests.hook_server import HookServer
 from tests.tokens import token_of
 from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.deliveries import Delivery
 from trace_site.rest.idempotency import IdempotencyKey
 from trace_site.rest.tokens import ApiToken
-from trace_site.webhooks.services import Webhook, WebhookDelivery, emit_all, webhook_create, webhook_pause
+from trace_site.webhooks.services import Webhook, emit_all, webhook_create, webhook_pause
 
 pytestmark = pytest.mark.django_db
 
@@ -42,8 +43,8 @@ def api(user_with):
 @pytest.mark.parametrize("role", ["expert", "reviewer", "product_manager"])
 def test_webhooks_are_for_admins(client_as, api, hook, role):
     client = client_as(role)
-    WebhookDelivery.objects.create(webhook=hook, event="ping", payload={})
-    delivery = WebhookDelivery.objects.get().pk
+    Delivery.objects.create(webhook=hook, event="ping", payload={})
+    delivery = Delivery.objects.get().pk
     for path in ("", f"{hook.pk}/", f"deliveries/{delivery}/"):
         assert client.get(f"/webhooks/{path}").status_code == 403
     for path in ("", f"{hook.pk}/test/", f"{hook.pk}/delete/", f"deliveries/{delivery}/again/"):
@@ -81,7 +82,7 @@ def test_a_test_shows_what_came_back_and_a_failed_one_is_sent_again(client_as, h
     receiver.faults = ["500", "ok"]
     page = client.post(f"/webhooks/{hook.pk}/test/", follow=True).content.decode()
     assert "It answered 500" in page and "received" in page and "X-Trace-Delivery" in page
-    delivery = WebhookDelivery.objects.get()
+    delivery = Delivery.objects.get()
     page = client.post(f"/webhooks/deliveries/{delivery.pk}/again/", follow=True).content.decode()
     assert "it answered 200" in page
     assert receiver.received[0]["X-Trace-Delivery"] == receiver.received[1]["X-Trace-Delivery"]

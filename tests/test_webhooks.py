@@ -14,20 +14,24 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.hook_server import HookServer
+from trace_site import deliveries as outgoing
 from trace_site import worker
 from trace_site.audit.models import AuditEntry
+from trace_site.deliveries import BACKOFF, Delivery, Sent, deliver_due, deliver_now
 from trace_site.lib.errors import TraceError
 from trace_site.lib.outbound import is_public
+from trace_site.notices.services import tell
 from trace_site.webhooks import deliveries
-from trace_site.webhooks.deliveries import BACKOFF, PAUSE_AFTER, deliver_due, deliver_now, ping, post
+from trace_site.webhooks.deliveries import ping, post
 from trace_site.webhooks.services import (
     EVENTS,
+    PAUSE_AFTER,
     Webhook,
-    WebhookDelivery,
     check_url,
     emit,
     emit_all,
@@ -51,7 +55,7 @@ def hook(receiver, user_with):
 
 
 def due_now() -> None:
-    WebhookDelivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+    Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
 
 
 def test_a_receiver_can_verify_who_sent_what(hook, receiver):
@@ -65,7 +69,7 @@ def test_a_receiver_can_verify_who_sent_what(hook, receiver):
     assert abs(time.time() - int(stamp)) < 10
     told = json.loads(got["body"])
     assert told["data"] == {"code": "A_B", "text": "größer <<x>>"} and told["event"] == "rule.published"
-    row = WebhookDelivery.objects.get()
+    row = Delivery.objects.get()
     assert got["X-Trace-Delivery"] == told["delivery"] == str(row.delivery_id)
     assert row.state == "delivered" and row.status == 200 and row.log[0]["excerpt"] == "received"
     assert deliver_due() == 0
@@ -76,11 +80,11 @@ def test_only_what_was_asked_for_and_committed_is_told(hook, django_assert_num_q
         emit("catalog.imported", {})
     with django_assert_num_queries(2):
         emit_all("rule.published", [{"n": n} for n in range(100)])
-    assert WebhookDelivery.objects.count() == 100
+    assert Delivery.objects.count() == 100
     with pytest.raises(RuntimeError), transaction.atomic():
         emit("rule.published", {})
         raise RuntimeError
-    assert WebhookDelivery.objects.count() == 100
+    assert Delivery.objects.count() == 100
 
 
 def test_a_receiver_that_fails_is_asked_again_less_and_less_often(hook, receiver):
@@ -89,7 +93,7 @@ def test_a_receiver_that_fails_is_asked_again_less_and_less_often(hook, receiver
     waits = []
     for _ in range(5):
         assert deliver_due() == 1 and deliver_due() == 0
-        row = WebhookDelivery.objects.get()
+        row = Delivery.objects.get()
         assert row.state == "pending" and "answered 500" in row.log[-1]["error"]
         waits.append(row.next_at - timezone.now())
         due_now()
@@ -123,7 +127,7 @@ def test_faults_of_the_receiver_end_in_time_and_are_told(hook, receiver, monkeyp
     began = time.monotonic()
     assert deliver_due() == 1
     assert time.monotonic() - began < deliveries.SECONDS + 5
-    row = WebhookDelivery.objects.get()
+    row = Delivery.objects.get()
     assert row.state == "pending" and words in row.log[0]["error"]
     assert [got["path"] for got in receiver.received] == ["/hook?a=b"]
 
@@ -132,13 +136,13 @@ def test_an_endless_answer_is_read_up_to_a_cap(hook, receiver):
     receiver.faults = ["flood"]
     emit("rule.published", {})
     deliver_due()
-    assert len(WebhookDelivery.objects.get().log[0]["excerpt"]) == 1000
+    assert len(Delivery.objects.get().log[0]["excerpt"]) == 1000
 
 
 def test_a_webhook_that_always_fails_is_paused_with_a_sentence(hook, receiver):
     receiver.faults = ["500"] * PAUSE_AFTER
     emit_all("rule.published", [{"n": n} for n in range(PAUSE_AFTER)])
-    for row in WebhookDelivery.objects.all():
+    for row in Delivery.objects.all():
         deliver_now(row)
     hook.refresh_from_db()
     assert not hook.active and "20 attempts in a row failed" in hook.paused_because
@@ -149,13 +153,31 @@ def test_a_webhook_that_always_fails_is_paused_with_a_sentence(hook, receiver):
     assert deliver_due() == PAUSE_AFTER
 
 
+def test_another_channel_is_one_function_and_people_may_choose_it(settings, user_with, client_as):
+    settings.CHANNELS = {
+        **settings.CHANNELS,
+        "chat": ("trace_site.webhooks.deliveries.chat", "chat", "SITE_URL"),
+    }
+    settings.SITE_URL, heard = "https://trace.example.com", []
+    deliveries.chat = lambda rows, at: heard.append([row.notice.text for row in rows]) or Sent()
+    client = client_as("reviewer")
+    client.post("/notices/mail/", {"channel": "chat", "kinds": ["comment"]})
+    assert "Notices by chat" in client.get("/account/").content.decode()
+    rita = User.objects.get()
+    for text in ("first", "second"):
+        tell([rita], "comment", text, link="/x/")
+    due_now()
+    assert deliver_due() == 2 and heard == [["first", "second"]]
+    assert client.get("/notices/").content.decode().count("by chat too") == 2
+
+
 def test_one_success_forgets_the_failures(hook, receiver):
     receiver.faults = ["500", "ok"]
     for _ in range(2):
         ping(webhook=hook, actor=hook.created_by)
     hook.refresh_from_db()
     assert hook.failures == 0
-    assert [row.state for row in WebhookDelivery.objects.order_by("id")] == ["failed", "delivered"]
+    assert [row.state for row in Delivery.objects.order_by("id")] == ["failed", "delivered"]
 
 
 def _die_when_received(url_port: int) -> None:
@@ -172,7 +194,7 @@ def test_a_sender_killed_before_it_could_note_the_answer_sends_the_same_delivery
     sender.start()
     sender.join(20)
     assert sender.exitcode == -signal.SIGKILL
-    row = WebhookDelivery.objects.get()
+    row = Delivery.objects.get()
     assert row.state == "pending" and row.log == [] and deliver_due() == 0
     receiver.on_received = lambda: None
     due_now()
@@ -183,12 +205,11 @@ def test_a_sender_killed_before_it_could_note_the_answer_sends_the_same_delivery
     assert first["X-Trace-Delivery"] == second["X-Trace-Delivery"] and first["body"] == second["body"]
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_sweep_sends_many_at_once_and_each_once(hook, receiver):
     emit_all("rule.published", [{"n": n} for n in range(30)])
     assert deliver_due() == 30
     assert len({got["X-Trace-Delivery"] for got in receiver.received}) == 30
-    assert not WebhookDelivery.objects.exclude(state="delivered").exists()
+    assert not Delivery.objects.exclude(state="delivered").exists()
 
 
 def test_the_secret_is_nowhere_in_the_database_and_can_be_replaced(hook, receiver):
@@ -291,9 +312,9 @@ def test_a_sweeper_that_fails_stops_none_of_the_others(settings, db):
 
 def test_deliveries_that_ended_long_ago_are_forgotten(hook, receiver):
     emit_all("rule.published", [{}, {}])
-    deliver_now(WebhookDelivery.objects.first())
-    WebhookDelivery.objects.update(created_at=timezone.now() - timedelta(days=31))
-    assert deliveries.forget_old() == 1 and WebhookDelivery.objects.get().state == "pending"
+    deliver_now(Delivery.objects.first())
+    Delivery.objects.update(created_at=timezone.now() - timedelta(days=31))
+    assert outgoing.forget_old() == 1 and Delivery.objects.get().state == "pending"
 
 
 def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
@@ -309,7 +330,7 @@ def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
     model = make_model()
     crown(model=model, actor=admin)
     crown(model=model, actor=admin)
-    told = list(WebhookDelivery.objects.order_by("id").values_list("event", "payload"))
+    told = list(Delivery.objects.order_by("id").values_list("event", "payload"))
     assert told[0] == ("sample.approved", {"count": 1, "sample": first.pk, "by": "admin"})
     assert told[1][1]["count"] == 1 and told[1][1]["by"].startswith("policy auto-approve all")
     assert told[2:] == [("model.promoted", {"alias": "champion", "model": model.pk, "previous": None})]

@@ -238,16 +238,22 @@ SWEEPERS = [
     "evaluation.requests.services.forget_old",
     "evaluation.results.recount.sweep",
     "evaluation.results.rollups.sweep",
-    "trace_site.webhooks.deliveries.deliver_due",
-    "trace_site.webhooks.deliveries.forget_old",
+    "trace_site.deliveries.deliver_due",
+    "trace_site.deliveries.forget_old",
     "trace_site.rest.idempotency.forget_old",
-    "trace_site.notices.services.send_due",
     "trace_site.notices.services.forget_old",
     "trace_site.people.sessions.forget_old",
 ]
 
 # Functions of a user that are called when they sign out.
 AT_SIGN_OUT = ["synthesis.review.queue.release"]
+
+# Ways out: {name: (a function, see trace_site/deliveries.py, what people call the channel, the setting that it needs)}.
+# People choose among those that have a name.
+CHANNELS = {
+    "webhook": ("trace_site.webhooks.deliveries.send", "", ""),
+    "mail": ("trace_site.notices.mail.send", "e-mail", "EMAIL_HOST"),
+}
 
 # Webhooks go to public https addresses only, unless this installation talks to servers of its own network.
 WEBHOOK_ALLOW_PRIVATE = env_bool("WEBHOOK_ALLOW_PRIVATE", False)

@@ -22,9 +22,9 @@ from django.utils.module_loading import import_string
 
 from trace_site import jobs
 from trace_site.audit_context import acting
+from trace_site.deliveries import deliver_due
 from trace_site.lib.provenance import hardware_facts
 from trace_site.outages import AWAY
-from trace_site.webhooks.deliveries import deliver_due
 
 log = logging.getLogger(__name__)
 sweeping = threading.Lock()
@@ -106,7 +106,7 @@ def sweep() -> None:
 
 @shared_task(name="trace_site.worker.deliver")
 def deliver() -> None:
-    """Send webhooks now rather than at the next sweep."""
+    """Send what is due now rather than at the next sweep."""
     deliver_due()
 
 

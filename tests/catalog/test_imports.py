@@ -11,8 +11,9 @@ from django.db import IntegrityError, transaction
 from catalog.imports.services import ImportResult, catalog_import
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
 from trace_site.audit.models import AuditEntry
+from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -175,7 +176,7 @@ def test_import_tells_listeners_and_webhooks(load, monkeypatch, user_with) -> No
     Webhook.objects.create(**hook, created_by=user_with("admin"))
     row = load(rows("A/x")).catalog_import
     assert heard == [[Tool.objects.get().pk]]
-    told = WebhookDelivery.objects.get().payload
+    told = Delivery.objects.get().payload
     assert (told["id"], told["domain"], told["counts"]["added"]) == (row.pk, "hr", 1)
 
 

@@ -13,8 +13,9 @@ from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from tests.factories import make_rule
 from trace_site.audit.models import AuditEntry
+from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -84,7 +85,7 @@ def test_undo_is_audited_told_and_signed(load, user_with) -> None:
     counts = {"retired": 2, "restored": 0, "returned": 0}
     entry = AuditEntry.objects.get(action="catalog.import_undone")
     assert (entry.actor, entry.detail["retired"]) == (admin, 2)
-    assert WebhookDelivery.objects.get().payload["undone"] == counts
+    assert Delivery.objects.get().payload["undone"] == counts
     assert (row.undone_by, row.undone_at is not None) == (admin, True)
 
 

@@ -49,11 +49,12 @@ from tests.synthesis.readings import decide
 from tests.synthesis.runs_made import JUDGED, make_dropped, make_ready, make_started_run
 from trace_site.access import ROLES
 from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.deliveries import Delivery
 from trace_site.jobs import Job
 from trace_site.notices.services import Notice, tell
 from trace_site.people.services import link_of, person_invite
 from trace_site.rest.tokens import SCOPES, service_token_make
-from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook
 from training.core.grid import read_plan
 from training.grids.services import grid_create, snapshots_of
 from training.models import AliasMove, RunMetric
@@ -268,7 +269,7 @@ def _site(w: SimpleNamespace, folder: Path, admin: User) -> None:
     w.job = _job("probe", "running", admin)
     w.ended_job = _job("probe", "failed", admin)
     w.hook = Webhook.objects.create(url="https://x.example", salt="s", events=["ping"], created_by=admin)
-    w.delivery = WebhookDelivery.objects.create(webhook=w.hook, event="ping", payload={})
+    w.delivery = Delivery.objects.create(webhook=w.hook, event="ping", payload={})
     tell(w.people.values(), "assignment", "gave you 3 samples", link="/", key="matrix")
     w.notices = {letter: Notice.objects.filter(recipient=user).first() for letter, user in w.people.items()}
     w.entry = AuditEntry.objects.order_by("pk").first()

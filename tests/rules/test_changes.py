@@ -18,8 +18,9 @@ from tests.factories import make_rule
 from tests.rules.saving import rule_save
 from tests.rules.ways import TEXT, World, content
 from trace_site.audit.models import AuditEntry
+from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -295,9 +296,9 @@ def test_webhooks_are_told_what_became_of_a_request_and_its_rules(world):
         + ["request.blocked", "rule.published", "rule.withdrawn"],
     )
     world.applied()
-    told = list(WebhookDelivery.objects.order_by("pk").values_list("event", flat=True))
+    told = list(Delivery.objects.order_by("pk").values_list("event", flat=True))
     assert told == ["request.submitted", "request.approved", "rule.published", "request.applied"]
-    payload = WebhookDelivery.objects.get(event="rule.published").payload
+    payload = Delivery.objects.get(event="rule.published").payload
     assert (payload["code"], payload["version"]) == ("NEW_OLD", 2)
 
 

@@ -17,9 +17,10 @@ from synthesis.review import services as review_services
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish
 from tests.synthesis.texts import TRACE
 from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
-from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook
 
 CODE = "PAYSLIP_PERIOD"
 EDITED = "where is my November 2022 pay document"
@@ -153,7 +154,7 @@ class TestAccepting:
         assert not ReviewItem.objects.exclude(state="decided").exists()
         with pytest.raises(TraceError, match="it is approved by now, unread"):
             review_services.approve(sample=unread[0], reviewer=ada)
-        counts = [row.payload["count"] for row in WebhookDelivery.objects.filter(webhook=hook)]
+        counts = [row.payload["count"] for row in Delivery.objects.filter(webhook=hook)]
         assert sorted(counts) == [1] * 13 + [17]
 
     def test_what_breaks_while_a_batch_closes_undoes_the_last_decision_too(self, ada, monkeypatch):

@@ -1,4 +1,4 @@
-"""Notices: the bell's number, the list, opening one, and which kinds come by e-mail too."""
+"""Notices: the bell's number, the list, opening one, and which kinds come elsewhere too."""
 
 from django.conf import settings
 from django.contrib import messages
@@ -7,7 +7,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
-from trace_site.notices.services import Notice, choose_mail, mark_read, unread
+from trace_site.notices.services import MAIL, Notice, channels, choose, mark_read, unread
 from trace_site.paging import keyset, number_of
 
 
@@ -16,7 +16,7 @@ def notice_list(request: HttpRequest) -> HttpResponse:
     """What is unread; with ?show=all everything of the last months."""
     everything = request.GET.get("show") == "all"
     rows = Notice.objects.filter(recipient=request.user.pk) if everything else unread(request.user)
-    page = keyset(rows, request.GET.get("after", ""), newest=True)
+    page = keyset(rows.prefetch_related("deliveries"), request.GET.get("after", ""), newest=True)
     return render(request, "notices/notice_list.html", {"page": page, "everything": everything})
 
 
@@ -49,9 +49,11 @@ def notices_read(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def mail_choice(request: HttpRequest) -> HttpResponse:
-    choose_mail(person=request.user, kinds=request.POST.getlist("kinds"))
-    if not settings.EMAIL_HOST:
-        messages.warning(request, "Saved. This site sends no e-mail until an admin names a mail server.")
+    channel = request.POST.get("channel", MAIL)
+    choose(person=request.user, kinds=request.POST.getlist("kinds"), channel=channel)
+    if channel not in channels():
+        needs = settings.CHANNELS[channel][2]
+        messages.warning(request, f"Saved. This site sends nothing by it until an admin sets {needs}.")
     else:
         messages.success(request, "Saved; it holds for notices from now on.")
     return redirect("account")

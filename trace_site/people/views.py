@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from trace_site.access import PROGRAM, ROLE_LABELS, ROLES, is_program
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
-from trace_site.notices.services import KINDS, MailChoice
+from trace_site.notices.services import KINDS, NoticeChoice, channels
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
 from trace_site.people.sessions import (
@@ -325,15 +325,14 @@ def _is_unchanged(user: Any) -> bool:
 
 
 def _account_context(request: HttpRequest) -> dict[str, Any]:
-    choice = MailChoice.objects.filter(user=request.user.pk).first()
+    chosen = dict(NoticeChoice.objects.filter(user=request.user.pk).values_list("channel", "kinds"))
     return {
         "sessions": sessions_of(request.user, request.session.session_key),
         "token": tokens.token_of(request.user),
         "token_days": settings.TOKEN_DAYS,
         "service_tokens": tokens.service_tokens_of(request.user),
-        "mail_host": settings.EMAIL_HOST,
-        "mail_kinds": KINDS,
-        "mail_chosen": choice.kinds if choice else [],
+        "notice_kinds": KINDS,
+        "channels": [(name, called, chosen.get(name, [])) for name, called in channels().items()],
     }
 
 

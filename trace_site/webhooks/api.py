@@ -10,12 +10,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.audit import models as audit_models
+from trace_site.deliveries import Delivery as WebhookDelivery
+from trace_site.deliveries import deliver_now
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from trace_site.webhooks import services
-from trace_site.webhooks.deliveries import deliver_now, ping
-from trace_site.webhooks.services import EVENTS, Webhook, WebhookDelivery
+from trace_site.webhooks.deliveries import ping
+from trace_site.webhooks.services import EVENTS, Webhook
 
 # What the webhook API reads and answers, with examples.
 

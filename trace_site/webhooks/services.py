@@ -1,13 +1,12 @@
 """Webhooks: other servers that are told what happened here.
 
 `emit` writes a delivery for each webhook that asked for the event, in the transaction of what happened: what was
-rolled back is never told, what was committed is told at least once. trace_site.webhooks.deliveries sends them.
+rolled back is never told, what was committed is told at least once. trace_site.deliveries sends them.
 """
 
 import hashlib
 import hmac
 import secrets
-import uuid
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -15,16 +14,18 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from trace_site.audit import models as audit_models
 from trace_site.celery import wake_worker
+from trace_site.deliveries import Delivery
 from trace_site.impact import declared_by_apps
 from trace_site.lib.errors import TraceError
 from trace_site.lib.outbound import is_public, literal, may_connect
 
 EVENTS: dict[str, str] = declared_by_apps("events")
-PING = "ping"
+PAUSE_AFTER = 20  # failed attempts in a row
 LONGEST_URL = 500  # characters
 
 
@@ -56,37 +57,17 @@ class Webhook(models.Model):
         seed = f"webhook {self.pk} {self.salt}".encode()
         return "whsec_" + hmac.new(settings.SECRET_KEY.encode(), seed, hashlib.sha256).hexdigest()
 
-
-class WebhookDelivery(models.Model):
-    """One event for one webhook, with every attempt. `next_at` is also the lease of the attempt that runs."""
-
-    class State(models.TextChoices):
-        PENDING = "pending"
-        DELIVERED = "delivered"
-        FAILED = "failed"
-
-    delivery_id = models.UUIDField(default=uuid.uuid4, unique=True, help_text="the same on every retry")
-    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
-    event = models.CharField(max_length=60)
-    payload = models.JSONField()
-    state = models.CharField(max_length=9, choices=State, default=State.PENDING)
-    attempt = models.PositiveIntegerField(default=0)
-    next_at = models.DateTimeField(db_default=Now())
-    status = models.PositiveIntegerField(null=True, help_text="HTTP status of the last answer")
-    log = models.JSONField(default=list, help_text="[{at, seconds, status, error, excerpt}], one per attempt")
-    created_at = models.DateTimeField(db_default=Now(), db_index=True)
-
-    class Meta:
-        app_label = "trace_site"
-        ordering = ["-id"]
-        verbose_name_plural = "webhook deliveries"
-        indexes = [
-            models.Index(fields=["next_at"], condition=models.Q(state="pending"), name="webhook_due"),
-            models.Index(fields=["webhook", "-id"]),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.event} to {self.webhook_id}"
+    def tried(self, error: str) -> None:
+        """After an attempt: count failures in a row, PAUSE_AFTER of which pause it."""
+        hook = Webhook.objects.filter(pk=self.pk)
+        if not error:
+            hook.exclude(failures=0).update(failures=0)
+            return
+        hook.update(failures=F("failures") + 1)
+        reason = f"{PAUSE_AFTER} attempts in a row failed, the last one so: {error}"[:300]
+        for hopeless in hook.filter(active=True, failures__gte=PAUSE_AFTER).select_for_update():
+            hook.update(active=False, paused_because=reason)
+            audit_models.record(actor=None, action="webhook.paused", obj=hopeless, detail={"reason": reason})
 
 
 def emit(event: str, payload: dict[str, Any]) -> None:
@@ -100,10 +81,8 @@ def emit_all(event: str, payloads: Iterable[dict[str, Any]]) -> None:
     listening = list(Webhook.objects.filter(active=True, events__contains=[event]))
     if not listening:
         return
-    told = [
-        WebhookDelivery(webhook=hook, event=event, payload=told) for told in payloads for hook in listening
-    ]
-    WebhookDelivery.objects.bulk_create(told, batch_size=1000)
+    told = [Delivery(webhook=hook, event=event, payload=told) for told in payloads for hook in listening]
+    Delivery.objects.bulk_create(told, batch_size=1000)
     transaction.on_commit(lambda: wake_worker("deliver"))  # without a broker the next poll sends
 
 

@@ -10,11 +10,12 @@ from django.urls import path
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from trace_site.audit import models as audit_models
+from trace_site.deliveries import Delivery, deliver_now
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from trace_site.webhooks import services
-from trace_site.webhooks.deliveries import body_of, deliver_now, headers_of, ping
-from trace_site.webhooks.services import EVENTS, Webhook, WebhookDelivery
+from trace_site.webhooks.deliveries import body_of, headers_of, ping
+from trace_site.webhooks.services import EVENTS, Webhook
 
 SHOWN = "webhook_secret_to_show"  # in the session: which webhook's secret the next page shows, not the secret
 
@@ -40,7 +41,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
             return redirect("webhooks:detail", hook.pk)
         except TraceError as error:
             problem = error
-    last = WebhookDelivery.objects.filter(webhook=OuterRef("pk")).order_by("-id")
+    last = Delivery.objects.filter(webhook=OuterRef("pk")).order_by("-id")
     hooks = Webhook.objects.select_related("created_by").annotate(
         last_state=Subquery(last.values("state")[:1]), last_at=Subquery(last.values("created_at")[:1])
     )
@@ -90,7 +91,7 @@ def webhook_action(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 @require_GET
 def delivery_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    delivery = get_object_or_404(WebhookDelivery.objects.select_related("webhook"), pk=pk)
+    delivery = get_object_or_404(Delivery.objects.select_related("webhook"), pk=pk)
     body = body_of(delivery)
     headers = headers_of(delivery, body, 0) | {"X-Trace-Signature": "t=<unix time>,v1=<hex>"}
     context = {"delivery": delivery, "hook": delivery.webhook, "body": body.decode(), "headers": headers}
@@ -100,12 +101,12 @@ def delivery_detail(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def delivery_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Send it once more now, with the same id and body."""
-    delivery = get_object_or_404(WebhookDelivery, pk=pk)
+    delivery = get_object_or_404(Delivery, pk=pk)
     audit_models.record(actor=request.user, action="webhook.sent_again", obj=delivery)
     return _told(request, deliver_now(delivery))
 
 
-def _told(request: HttpRequest, delivery: WebhookDelivery) -> HttpResponse:
+def _told(request: HttpRequest, delivery: Delivery) -> HttpResponse:
     last = delivery.log[-1] if delivery.log else {"error": "Nothing was sent."}
     if last["error"]:
         messages.error(request, last["error"])
