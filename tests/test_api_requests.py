@@ -17,7 +17,7 @@ from tests.hook_server import HookServer
 from tests.rules.saving import rule_save
 from tests.tokens import token_of
 from trace_site.audit.models import AuditEntry
-from trace_site.webhooks.deliveries import deliver_due
+from trace_site.deliveries import deliver_due
 from trace_site.webhooks.services import webhook_create
 
 pytestmark = pytest.mark.django_db

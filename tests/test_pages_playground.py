@@ -118,7 +118,7 @@ def test_what_a_language_model_wrote_is_folded_behind_the_trace_that_is_written_
 
 
 def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):
-    def refuse(**_):
+    def refuse(*_, **__):
         raise TraceError("the model is loading.", code="unavailable", hint="Try again in a moment.")
 
     monkeypatch.setattr(retriever, "retrieve", refuse)

@@ -4,9 +4,9 @@ The endpoint, the benchmarks, the tests of rules and the requests kept out of tr
 is measured is what is served. What a label says of a request (its domain, rule, side, cluster) has no field here.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from evaluation.core.withholding import Granted
 from trace_site.lib.errors import TraceError
@@ -15,6 +15,8 @@ MODES = ("fast", "trace", "both")
 LONGEST_QUERY = 4_000  # characters
 MOST_TOOLS = 100  # of one answer
 MOST_QUERIES = 64  # of one batch
+LONGEST_CALLER = 200  # characters
+LONGEST_DOMAIN = 60
 
 READ = ("query", "permissions", "domain", "exact", "without")  # of a request, what the model is told
 
@@ -44,28 +46,54 @@ class Query:
         return asdict(self) | {"permissions": granted}
 
 
+def is_text(given: Any, longest: int) -> bool:
+    return type(given) is str and len(given) <= longest and not given.isspace() and given != ""
+
+
+def is_flag(given: Any) -> bool:
+    return type(given) is bool
+
+
+def are_texts(given: Any) -> bool:
+    return type(given) is list and all(isinstance(one, str) for one in given)
+
+
+# {field of a request: (whether this is one, what else to say)}; the API and the engine ask the same
+FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "query": (
+        lambda given: is_text(given, LONGEST_QUERY),
+        f"must be a text of 1..{LONGEST_QUERY} characters.",
+    ),
+    "mode": (lambda given: given in MODES, f"must be one of {', '.join(MODES)}."),
+    "k": (
+        lambda given: type(given) is int and 1 <= given <= MOST_TOOLS,
+        f"must be a whole number in 1..{MOST_TOOLS}.",
+    ),
+    "domain": (
+        lambda given: given in (None, "") or is_text(given, LONGEST_DOMAIN),
+        f"must be a text of at most {LONGEST_DOMAIN} characters, or null.",
+    ),
+    "exact": (is_flag, "must be true or false."),
+    "permissions": (lambda given: given is None or are_texts(given), "must be a list of texts, or null."),
+    "stream": (is_flag, "must be true or false."),
+    "without": (are_texts, "must be a list of texts."),
+}
+
+
 def check(asked: Mapping[str, Any]) -> None:
     """What is asked, as `as_asked` has it or a stranger sent it. Raises TraceError `bad_request`, naming the field."""
-    query, k, permissions = asked["query"], asked["k"], asked["permissions"]
-    query_fits = isinstance(query, str) and query.strip() and len(query) <= LONGEST_QUERY
-    k_fits = type(k) is int and 1 <= k <= MOST_TOOLS
-    fields: list[tuple[str, object, str]] = [
-        ("query", query_fits, f"must be a text of 1..{LONGEST_QUERY} characters."),
-        ("mode", asked["mode"] in MODES, f"must be one of {', '.join(MODES)}."),
-        ("k", k_fits, f"must be a whole number in 1..{MOST_TOOLS}."),
-        ("domain", isinstance(asked["domain"] or "", str), "must be a text."),
-        ("exact", isinstance(asked["exact"], bool), "must be true or false."),
-        ("permissions", permissions is None or are_texts(permissions), "must be a list of texts, or null."),
-        ("stream", isinstance(asked.get("stream", False), bool), "must be true or false."),
-        ("without", are_texts(asked.get("without", [])), "must be a list of texts."),
-    ]
-    for name, fits, problem in fields:
-        if not fits:
+    for name, (fits, problem) in FIELDS.items():
+        if name in asked and not fits(asked[name]):
             raise TraceError(problem, code="bad_request", where=f"/{name}")
 
 
-def are_texts(entries: Any) -> TypeGuard[list[str]]:
-    return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
+def read_asked(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stranger asks, checked; what is left out is as `Query` has it. Raises TraceError `bad_request`."""
+    usual = Query("").as_asked() | {"without": [], "stream": False}
+    asked = {name: data.get(name, default) for name, default in usual.items()}
+    asked["without"] = asked["without"] or []
+    check(asked)
+    return asked
 
 
 def engine_item(key: str, asked: Mapping[str, Any]) -> dict[str, Any]:

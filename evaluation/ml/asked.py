@@ -15,6 +15,7 @@ AT_ONCE = 32  # requests that share a forward
 OF_ONE = 2  # of one caller that join at once, while others ask too: theirs wait for a short forward
 LATEST = 64  # requests whose callers count as asking
 Item = dict[str, Any]
+OnEvent = Callable[[str, Any], None]  # ("fast", prediction) and ("text", more of the trace)
 
 
 @dataclass(eq=False)
@@ -25,7 +26,7 @@ class Asked:
     decode: str
     k: int
     ids: list[int]
-    on_event: Callable[[str, Any], None] | None = None
+    on_event: OnEvent | None = None
     caller: str = ""  # whose turn it takes
     clients: list[Departure] = field(default_factory=list)  # of whoever waits for it
     row: Item | None = None

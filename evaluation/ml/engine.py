@@ -2,7 +2,7 @@
 
 In: items {"id","query","permissions"?,"without"?,"domain"?} or lettered questions {"id","question","choices","tool"}.
 Out: predictions; none names a tool of `without` or of another domain. The same code answers the benchmark and the
-playground: `predict` a list of items, `answer` one request of many that come at any time and share each forward.
+playground: `predict` a list of items, `ask` one request of many that come at any time and share each forward.
 """
 
 import fcntl
@@ -27,6 +27,7 @@ from evaluation.ml.asked import (
     Asked,
     Batch,
     Item,
+    OnEvent,
 )
 from evaluation.ml.deciding import Deciding, PocketExport, load_pocket, untrained_pocket
 from evaluation.ml.export import Export, load
@@ -81,29 +82,17 @@ class Engine:
                 if str(one.item["id"]) not in done
             ]
 
-    def answer(
-        self,
-        item: Item,
-        decode: str,
-        k: int = 10,
-        on_event: Callable[[str, Any], None] | None = None,
-        departure: Departure | None = None,
-    ) -> Item:
-        """What `ask` gives, waited for."""
-        return self.ask(item, decode, k, on_event, departure)()
-
     def ask(
         self,
         item: Item,
         decode: str,
         k: int = 10,
-        on_event: Callable[[str, Any], None] | None = None,
+        on_event: OnEvent | None = None,
         departure: Departure | None = None,
     ) -> Callable[[], Item]:
         """One request, from any thread; it shares its forwards with all that are asked meanwhile, whose callers take
-        turns. What this gives waits for the answer. `on_event`: is told ("fast", prediction) and ("text", more of the
-        trace), in the engine's thread. `departure`: of whoever asked; raises Departed when that ended it, and
-        TraceError `unavailable` where too many wait."""
+        turns. What this gives waits for the answer. `on_event` is told in the engine's thread. `departure`: of whoever
+        asked; raises Departed when that ended it, and TraceError `unavailable` where too many wait."""
         begun, departure = time.monotonic(), departure or Departure()
         mine = self.asked(item, decode, k)
         mine.on_event, mine.caller = on_event, departure.caller

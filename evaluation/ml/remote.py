@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from evaluation.core.confidence import BEST, ranking_features
-from evaluation.ml.asked import BEAM, BOTH, FAST, LETTERS, TRACE, TRACE_FREE, Item
+from evaluation.ml.asked import BEAM, BOTH, FAST, LETTERS, TRACE, TRACE_FREE, Item, OnEvent
 from evaluation.ml.contexts import Numbers
 from evaluation.ml.contexts import Scores as OwnScores
 from evaluation.ml.export import Export, load
@@ -44,6 +44,7 @@ from trace_site.lib.llm.exchange import Endpoint
 
 ADDRESS, KEY = "TRACE_BACKEND_URL", "TRACE_BACKEND_KEY"
 AT_ONCE = 64  # requests of a list that are under way together
+MOST_ASKED = 128  # requests that come one by one; as many as the engine has connections
 BLOCK = 32  # of them are told together
 WAVE = 8  # nodes that a search asks about together
 CALL_SECONDS, ATTEMPT_SECONDS = 120.0, 60.0
@@ -57,7 +58,7 @@ HINTS = {
     "llm_bad_answer": "Serve the model with vLLM 0.32 or later, as docs/training.md says.",
     "llm_wrong_model": "Serve the export under its own name, as docs/training.md says.",
 }
-POOL = ThreadPoolExecutor(AT_ONCE, "asked")
+POOL = ThreadPoolExecutor(MOST_ASKED, "asked")
 T = TypeVar("T")
 
 
@@ -296,10 +297,6 @@ class Engine:
         """The server holds the rows, so no tool can be added to them; clauses are in force beside it."""
         return replace(self, export=overlaid(self.export, clauses))
 
-    def ask(self, *asked: Any) -> Callable[[], Item]:
-        """As `answer`, begun."""
-        return POOL.submit(self.answer, *asked).result
-
     def predict(
         self, items: Sequence[Item], decode: str, k: int, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
@@ -315,27 +312,27 @@ class Engine:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def answer(
+    def ask(
         self,
         item: Item,
         decode: str,
         k: int = 10,
-        on_event: Callable[[str, Any], None] | None = None,
+        on_event: OnEvent | None = None,
         departure: Departure | None = None,
-    ) -> Item:
-        """One request, from any thread. `on_event`: is told ("fast", prediction) and ("text", more of the trace).
-        `departure`: of whoever asked; raises Departed when that ended it."""
-        begun = time.monotonic()
-        engine = replace(self, server=self.server.of(departure or Departure()))
-        row = engine._answer(item, decode, k, on_event)
-        seconds = {"seconds": round(time.monotonic() - begun, 5)}
-        if decode == BOTH:
-            return {**row, **{part: {**row[part], **seconds} for part in (FAST, TRACE)}}
-        return {**row, **seconds}
+    ) -> Callable[[], Item]:
+        """One request, as our own engine takes it. `on_event` is told in a thread of the pool."""
+        begun, engine = time.monotonic(), replace(self, server=self.server.of(departure or Departure()))
 
-    def _answer(
-        self, item: Item, decode: str, k: int, on_event: Callable[[str, Any], None] | None = None
-    ) -> Item:
+        def answered() -> Item:
+            row = engine._answer(item, decode, k, on_event)
+            seconds = {"seconds": round(time.monotonic() - begun, 5)}
+            if decode == BOTH:
+                return {**row, **{part: {**row[part], **seconds} for part in (FAST, TRACE)}}
+            return {**row, **seconds}
+
+        return POOL.submit(answered).result
+
+    def _answer(self, item: Item, decode: str, k: int, on_event: OnEvent | None = None) -> Item:
         if decode == BEAM:
             why = (
                 "a server's beam search does not keep to the catalog, so 'beam' is decoded by our own engine."
@@ -372,7 +369,7 @@ class Engine:
         prompt: tuple[int, ...],
         k: int,
         top: Top,
-        on_event: Callable[[str, Any], None] | None,
+        on_event: OnEvent | None,
     ) -> Item:
         export, chat, result, banned = self.export, self.export.chat, Written(), self.export.banned(item)
         reasons = bool(export.spec["reasoning"])
@@ -429,7 +426,7 @@ class Engine:
 class Heard:
     """Passes on the thinking part of what the server writes, while it does; it ends where a Writer ends it."""
 
-    def __init__(self, export: Export, item: Item, on_event: Callable[[str, Any], None]) -> None:
+    def __init__(self, export: Export, item: Item, on_event: OnEvent) -> None:
         self.export, self.result, self.over = export, Written(), False
         self.told = Told(export, item, self.result, on_event)
 

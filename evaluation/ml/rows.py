@@ -1,16 +1,15 @@
 """From what a language model wrote or ranked to the prediction that is kept."""
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
-from typing import Any
 
 from evaluation.core.confidence import FLOOR, Features
 from evaluation.core.metrics import NO_TRACE, trace_fields
 from evaluation.core.withholding import Granted
 from evaluation.core.written_out import concluded, written_out
-from evaluation.ml.asked import Item
+from evaluation.ml.asked import Item, OnEvent
 from evaluation.ml.catalogued import Catalogued
 from evaluation.ml.export import Export
 from evaluation.ml.search import Ranking, Top
@@ -161,7 +160,7 @@ class Told:
     export: Export
     item: Item
     result: Written
-    on_event: Callable[[str, Any], None]
+    on_event: OnEvent
     said: str = ""
 
     def __call__(self) -> None:

@@ -32,7 +32,8 @@ from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
-from evaluation.core.asking import MOST_QUERIES, Stored, check, engine_item
+from evaluation.core.asking import LONGEST_CALLER, MOST_QUERIES, Stored, engine_item, read_asked
+from evaluation.ml.asked import OnEvent
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
@@ -50,10 +51,7 @@ IDLE_SECONDS = 30  # a connection without a request is kept; also of one write
 LOOK_SECONDS = 0.05  # how often connections are looked through for those that are too slow, or closed
 MOST_CONNECTIONS = 128
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-DEFAULTS: dict[str, Any] = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True}
-DEFAULTS |= {"permissions": None, "without": [], "stream": False}
 STATUS = {"no_export": 404, "store_missing": 404, "unknown_catalog": 409}  # of what is refused; 400 else
-LONGEST_CALLER = 100
 SWITCH_SECONDS = 0.0005  # Python's own is 0.005, and a forward gives up its turn with every product
 Answer = dict[str, Any]
 T = TypeVar("T")
@@ -234,27 +232,13 @@ def read_stored(given: Any, where: str) -> Stored:
     raise TraceError(problem, code="bad_request", where=where)
 
 
-def read_request(data: Answer) -> Answer:
-    """What is asked. Raises TraceError `bad_request`."""
-    asked = {name: data.get(name, default) for name, default in DEFAULTS.items()}
-    asked["without"] = asked["without"] or []
-    check(asked)
-    return asked
-
-
-def answer(
-    engine: Any,
-    request: Answer,
-    departure: Departure,
-    on_event: Callable[[str, Any], None] | None = None,
-) -> Answer:
-    return sent(
-        engine.answer(engine_item("request", request), request["mode"], request["k"], on_event, departure)
-    )
-
-
-def sent(row: Answer) -> Answer:
-    return {name: value for name, value in row.items() if name != "id"}
+def begun(
+    engine: Any, request: Answer, departure: Departure, on_event: OnEvent | None = None
+) -> Callable[[], Answer]:
+    """The engine is asked; what this gives waits for what is sent of its answer."""
+    item, mode, k = engine_item("request", request), request["mode"], request["k"]
+    wait = engine.ask(item, mode, k, on_event, departure)
+    return lambda: {name: value for name, value in wait().items() if name != "id"}
 
 
 def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
@@ -266,14 +250,14 @@ def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
 
 def chosen_and_read(models: Models, data: Answer) -> tuple[Any, Answer, Answer]:
     """The engine that answers, what is asked, and what is said of both beside the answer."""
-    request = read_request(data)
+    request = read_asked(data)
     engine, about = chosen_engine(models, data)
     return engine, request, about | {"mode": request["mode"], "k": request["k"]}
 
 
 def retrieve(models: Models, data: Answer, departure: Departure) -> Answer:
     engine, request, about = chosen_and_read(models, data)
-    return about | answer(engine, request, departure)
+    return about | begun(engine, request, departure)()
 
 
 def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answer]:
@@ -286,7 +270,7 @@ def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answe
 
     def work() -> None:
         try:
-            events.put({"event": "done", **about, **answer(engine, request, departure, on_event)})
+            events.put({"event": "done", **about, **begun(engine, request, departure, on_event)()})
         except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told
             events.put({"event": "error", **told(error)})
 
@@ -309,10 +293,8 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
         raise TraceError(f"must be 1..{MOST_QUERIES} objects.", code="bad_request", where="/requests")
     engine, about = chosen_engine(models, data)
 
-    def begun(one: Answer) -> Callable[[], Answer]:
-        asked = read_request({"without": data.get("without"), **one})
-        wait = engine.ask(engine_item("request", asked), asked["mode"], asked["k"], None, departure)
-        return lambda: sent(wait())
+    def asked(one: Answer) -> Callable[[], Answer]:
+        return begun(engine, read_asked({"without": data.get("without"), **one}), departure)
 
     def kept(work: Callable[[], T]) -> T | Answer:
         try:
@@ -320,7 +302,7 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
         except Exception as error:  # noqa: BLE001 - whatever it was, the others have their answers
             return {"error": told(error)}
 
-    waiting = [kept(partial(begun, one)) for one in requests]
+    waiting = [kept(partial(asked, one)) for one in requests]
     return about | {"answers": [one if isinstance(one, dict) else kept(one) for one in waiting]}
 
 

@@ -9,15 +9,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from evaluation.core.asking import LONGEST_CALLER, MOST_TOOLS
 from evaluation.models import RetrievalRequest
 from evaluation.requests import services
-from evaluation.requests.log import LONGEST_CALLER
 from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
 
 EXAMPLES = examples_beside(__file__)
-MOST_TOOLS = 100
 
 
 class ToolNames(serializers.ListField):

@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 MOST_WAITING = 5000
 MOST_AT_ONCE = 200
 WRITE_SECONDS = 1.0  # how often what waits is written
-LONGEST_CALLER = 200
 ANSWERED = "answered"
 Row = dict[str, Any]
 # what a report of an answer writes, and the log never does

@@ -14,9 +14,9 @@ from django.db.models.functions import Now
 from catalog.core.scrubbing.scrub import scrub
 from catalog.models import Tool
 from catalog.selectors import as_stored
+from evaluation.core.asking import LONGEST_CALLER
 from evaluation.models import RequestLogPolicy, RetrievalRequest
 from evaluation.requests.log import (
-    LONGEST_CALLER,
     REPORTED,
     WRITE_SECONDS,
     caller_hash,

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import backend_of, rule_results
 from evaluation.benchmarks.services import K
-from evaluation.core.asking import labelled_item
+from evaluation.core.asking import Query, labelled_item
 from evaluation.core.metrics import PASS_MEANING, judge_rule_test
 from evaluation.models import Evaluation, RuleTestResult
 from evaluation.retrieval import retriever
@@ -147,8 +147,7 @@ def run_rule_tests(request: HttpRequest) -> HttpResponse:
         asked, error = [], ""
         try:
             for test in tests:
-                call = {"query": test["query"], "model": model, "mode": "fast", "k": K}
-                answer = retriever.retrieve(**call, patience=PATIENCE)
+                answer = retriever.retrieve(Query(test["query"], k=K), model, patience=PATIENCE)
                 asked.append({**test, "found": [row["name"] for row in answer["tools"]]})
         except TraceError as refused:
             asked, error = [], str(refused)

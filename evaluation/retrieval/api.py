@@ -17,10 +17,19 @@ from rest_framework.fields import empty
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
-from evaluation.core.asking import LONGEST_QUERY, MODES, MOST_QUERIES, MOST_TOOLS, Query
+from evaluation.core.asking import (
+    FIELDS,
+    LONGEST_CALLER,
+    LONGEST_QUERY,
+    MODES,
+    MOST_QUERIES,
+    MOST_TOOLS,
+    Query,
+    is_text,
+)
 from evaluation.core.withholding import granted
 from evaluation.models import RetrievalRequest
-from evaluation.requests.log import ANSWERED, LONGEST_CALLER, Entry, caller_hash, request_id, requests
+from evaluation.requests.log import ANSWERED, Entry, caller_hash, request_id, requests
 from evaluation.retrieval import retriever
 from evaluation.retrieval.lookups import lookups
 from trace_site.lib.departure import Departure
@@ -38,30 +47,24 @@ LEFT = "left"  # the outcome of a request whose caller did not wait for the end
 Part = tuple[str, dict[str, Any]]
 
 
-def is_plain(text: object, longest: int) -> bool:
-    """A text that a CharField takes as it is."""
-    return type(text) is str and 0 < len(text) <= longest and text.strip() == text
-
-
 # {field: whether a value is one that its serializer takes as it is}
 PLAINLY: dict[str, Callable[[Any], bool]] = {
-    "query": lambda given: is_plain(given, LONGEST_QUERY),
-    "mode": lambda given: given in MODES,
-    "k": lambda given: type(given) is int and 1 <= given <= MOST_TOOLS,
-    "domain": lambda given: given is None or is_plain(given, 60),
+    **{name: fits for name, (fits, _) in FIELDS.items()},
     "permissions": lambda given: (
         given is None
         or (
             type(given) is list
             and len(given) <= MOST_PERMISSIONS
-            and all(is_plain(one, LONGEST_PERMISSION) for one in given)
+            and all(is_text(one, LONGEST_PERMISSION) and one == one.strip() for one in given)
         )
     ),
-    "exact": lambda given: type(given) is bool,
-    "model": lambda given: is_plain(given, 20),
-    "stream": lambda given: type(given) is bool,
-    "caller": lambda given: is_plain(given, LONGEST_CALLER),
+    "model": lambda given: is_text(given, 20),
+    "caller": lambda given: is_text(given, LONGEST_CALLER),
 }
+
+
+def is_plain(name: str, given: Any) -> bool:
+    return PLAINLY[name](given) and (type(given) is not str or "" != given == given.strip())
 
 
 WHICH = "a model's id, an alias, or `search`: no model"
@@ -90,7 +93,7 @@ class QueryInput(InputSerializer):
         the answer where a batch names many permissions."""
         fields = self.fields
         is_known = type(data) is dict and "query" in data and data.keys() <= fields.keys()
-        if is_known and all(PLAINLY[name](value) for name, value in data.items()):
+        if is_known and all(is_plain(name, value) for name, value in data.items()):
             return {name: one.default for name, one in fields.items() if one.default is not empty} | data
         return super().to_internal_value(data)
 
@@ -380,7 +383,7 @@ class Retrieve(RetrieveView):
         if is_stream:
             return self.streamed(asking, query, given["model"])
         try:
-            answer = retriever.answer_of(query, given["model"], asking.known, departure=asking.departure)
+            answer = retriever.retrieve(query, given["model"], asking.known, departure=asking.departure)
         except TraceError as error:
             asking.log(query, None, error.code)
             raise

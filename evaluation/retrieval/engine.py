@@ -57,27 +57,33 @@ def ask(
 
     Raises TraceError: `unavailable` while no engine can answer, else what the engine refuses with.
     """
-    deadline = time.monotonic() + patience
-    while True:
-        with _asked(engine, path, request, departure) as response:
-            body = _read(response.read)
-        if response.status == 200:
-            return body
-        refusal = _refusal(response, body)
-        if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
-            raise refusal
-        time.sleep(0.2)
+    with _answering(engine, path, request, patience, departure) as response:
+        return _read(response.read)
 
 
 def ask_in_lines(
-    engine: Engine, path: str, request: Answer, departure: Departure | None = None
+    engine: Engine, path: str, request: Answer, patience: float = 0.0, departure: Departure | None = None
 ) -> Iterator[Answer]:
     """The objects of an answer that comes a line at a time. Raises as `ask` does, before the first or in between."""
-    with _asked(engine, path, request, departure) as response:
-        if response.status != 200:
-            raise _refusal(response, _read(response.read))
+    with _answering(engine, path, request, patience, departure) as response:
         while line := _read(response.readline):
             yield line
+
+
+@contextmanager
+def _answering(
+    engine: Engine, path: str, request: Answer, patience: float, departure: Departure | None
+) -> Iterator[HTTPResponse]:
+    deadline = time.monotonic() + patience
+    while True:
+        with _asked(engine, path, request, departure) as response:
+            if response.status == 200:
+                yield response
+                return
+            refusal = _refusal(response, _read(response.read))
+        if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
+            raise refusal
+        time.sleep(0.2)
 
 
 @lru_cache(maxsize=4)

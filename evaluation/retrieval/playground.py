@@ -1,6 +1,5 @@
 """The playground: a query, one or two models, a mode; the answers load one by one beside each other."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ from evaluation.retrieval.engine import running_engine
 from evaluation.retrieval.lookups import PLAIN_SEARCH, ServingPart
 from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import tools_near, trace_spans
-from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove, Model, Run
 from training.registry.registry import current_aliases, holds_newer, newer_tools
@@ -50,6 +48,10 @@ class Choice:
             given.get("model", "").strip(),
             given.get("other", "").strip(),
         )
+
+    @property
+    def asked(self) -> Query:
+        return Query(self.query, self.mode, SHOWN)
 
 
 @require_GET
@@ -123,9 +125,8 @@ def playground_answer(request: HttpRequest) -> HttpResponse:
 
 
 def answered(choice: Choice) -> dict[str, Any]:
-    call: dict[str, Any] = {"query": choice.query, "model": choice.model, "mode": choice.mode}
     try:
-        return shown(retriever.retrieve(**call, k=SHOWN, patience=PATIENCE))
+        return shown(retriever.retrieve(choice.asked, choice.model, patience=PATIENCE))
     except TraceError as error:
         return {"error": error}
 
@@ -140,9 +141,11 @@ def playground_stream(request: HttpRequest) -> StreamingHttpResponse:
 
 def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
     context: dict[str, Any] = {}
-    departure = getattr(request, "departure", None)
+    parts = retriever.retrieve_in_parts(
+        choice.asked, choice.model, patience=PATIENCE, departure=getattr(request, "departure", None)
+    )
     try:
-        for name, part in _asked(choice, departure) if choice.query and choice.model else ():
+        for name, part in parts if choice.query and choice.model else ():
             if name == "text":
                 yield event("text", escape(part["text"]))
             elif name == "fast":
@@ -153,20 +156,6 @@ def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
     except TraceError as error:
         context = {"error": error}
     yield event("done", render_to_string("evaluation/_answer.html", {"choice": choice, **context}, request))
-
-
-def _asked(choice: Choice, departure: Departure | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Waits for a model that is loading, as the whole answer does."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            query = Query(choice.query, choice.mode, SHOWN)
-            yield from retriever.retrieve_in_parts(query, choice.model, departure=departure)
-            return
-        except TraceError as error:
-            if error.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)
 
 
 def event(name: str, text: str) -> str:

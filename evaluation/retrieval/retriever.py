@@ -105,14 +105,14 @@ class Session:
             self.tell_held(error)
             return ask(self.engine, path, request, patience, departure)
 
-    def ask_in_lines(self, query: Query, departure: Departure | None) -> Iterator[Answer]:
+    def ask_in_lines(self, query: Query, departure: Departure | None, patience: float) -> Iterator[Answer]:
         request = {**self.request(), **query.as_asked(), "stream": True}
-        parts = ask_in_lines(self.engine, "/retrieve", request, departure)
+        parts = ask_in_lines(self.engine, "/retrieve", request, patience, departure)
         try:
             first = list(islice(parts, 1))
         except TraceError as error:
             self.tell_held(error)
-            first, parts = [], ask_in_lines(self.engine, "/retrieve", request, departure)
+            first, parts = [], ask_in_lines(self.engine, "/retrieve", request, patience, departure)
         yield from first
         yield from parts
 
@@ -291,32 +291,6 @@ class Sureness(NamedTuple):
 
 
 def retrieve(
-    *,
-    query: str,
-    model: str | int | Model = "champion",
-    mode: str = "fast",
-    k: int = 10,
-    permissions: Collection[str] | None = None,
-    domain: str | None = None,
-    exact: bool = True,
-    engine: Engine | None = None,
-    patience: float = 0.0,
-) -> Answer:
-    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "written_out", "wrote",
-    "clauses", "follows_trace", "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes",
-    "seconds", "latency"}.
-
-    fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
-    `ranked`. `permissions`: the targets that are granted, none where it is empty; None: all, for whoever may read the
-    whole catalog. Retired and blocked tools are left out of every list. While a new champion loads, the one before
-    it answers, and `model` says so. `patience`: seconds to wait for a model that is loading where none can.
-    """
-    granted = None if permissions is None else frozenset(permissions)
-    query_asked = Query(query, mode, k, granted, domain, exact)
-    return answer_of(query_asked, model, engine=engine, patience=patience)
-
-
-def answer_of(
     query: Query,
     model: str | int | Model = "champion",
     known: Lookups | None = None,
@@ -325,8 +299,15 @@ def answer_of(
     patience: float = 0.0,
     departure: Departure | None = None,
 ) -> Answer:
-    """As `retrieve`. `known`: what was looked up for this call already. `departure`: of whoever asked; the engine is
-    told."""
+    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "written_out", "wrote",
+    "clauses", "follows_trace", "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes",
+    "seconds", "latency"}.
+
+    fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
+    `ranked`. Retired and blocked tools are left out of every list. While a new champion loads, the one before it
+    answers, and `model` says so. `known`: what was looked up for this call already. `patience`: seconds to wait for a
+    model that is loading where none can. `departure`: of whoever asked; the engine is told.
+    """
     session = Session([query], model, known, engine)
     sent = time.perf_counter()
     raw = session.ask("/retrieve", {**query.as_asked(), "stream": False}, departure, patience)
@@ -373,6 +354,7 @@ def retrieve_in_parts(
     model: str | int | Model = "champion",
     known: Lookups | None = None,
     *,
+    patience: float = 0.0,
     departure: Departure | None = None,
 ) -> Generator[tuple[str, Answer], None, None]:
     """The answer as it is made: ("fast", {model, ranked, withheld}) in mode both, ("text", {text}) as the trace is
@@ -381,7 +363,7 @@ def retrieve_in_parts(
     session = Session([query], model, known)
     names = session.redaction(query)
     sent = time.perf_counter()
-    for part in session.ask_in_lines(query, departure):
+    for part in session.ask_in_lines(query, departure, patience):
         match part.get("event", "done"):  # an engine that does not stream answers whole
             case "fast":
                 yield "fast", session.first_part(query, part)
@@ -513,7 +495,7 @@ class Answered(Exception):
     """Ends the engine that was started for one call; carries the answer."""
 
 
-def retrieve_once(**call: Any) -> dict[str, Any]:
+def retrieve_once(query: Query, model: str | int | Model = "champion") -> Answer:
     """`retrieve` with an engine on a free port that lives no longer than the call."""
     token, log = secrets.token_urlsafe(32), settings.TRACE_HOME / "logs" / "engine-once.log"
     log.unlink(missing_ok=True)
@@ -523,7 +505,7 @@ def retrieve_once(**call: Any) -> dict[str, Any]:
     def on_event(event: Event) -> None:
         if event.get("event") == "serving":
             started = Engine(f"http://127.0.0.1:{event['port']}", token)
-            raise Answered(retrieve(**call, engine=started, patience=LOAD_SECONDS))
+            raise Answered(retrieve(query, model, engine=started, patience=LOAD_SECONDS))
 
     def tick() -> None:
         if time.monotonic() > deadline:

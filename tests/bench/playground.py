@@ -17,9 +17,10 @@ Row = dict[str, Any]
 
 
 def ask(item: Row, mode: str) -> Row:
+    from evaluation.core.asking import Query
     from evaluation.retrieval.retriever import retrieve
 
-    answer = retrieve(query=item["query"], mode=mode, patience=60)
+    answer = retrieve(Query(item["query"], mode=mode), patience=60)
     first = answer["tools"][0]["name"] if answer["tools"] else ""
     sure, refused = answer["confidence"], answer["fits"] is False
     return {**item, "first": first, "sure": sure, "refused": refused, "trace": answer["trace"]}

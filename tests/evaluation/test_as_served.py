@@ -168,7 +168,7 @@ def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(served, s
     for model in served:
         job = jobs.run(evaluation_request(model=model).pk)
         assert job.state == "done", job.error
-        retrieve(query="pay", model=model, patience=60)  # loaded from here on
+        retrieve(Query("pay"), model=model, patience=60)  # loaded from here on
     for row in Prediction.objects.filter(evaluation__model__isnull=False).select_related(
         "item", "evaluation"
     ):

@@ -132,7 +132,7 @@ def test_the_trace_ends_in_its_answer_and_the_ranking_begins_with_it(
 ) -> None:
     for engine in engines:
         export = engine.export
-        row, fast = engine.answer(item, "trace", k), engine.answer(item, "fast", k)
+        row, fast = engine.ask(item, "trace", k)(), engine.ask(item, "fast", k)()
         assert row["ranked"] == fast["tools"] and row["clauses"] == fast["clauses"]
         assert row["clause"] == fast["clause"] and row["features"] == fast["features"]
         assert row["withheld_first"] == fast["withheld_first"]
@@ -197,7 +197,7 @@ def test_what_a_trace_quotes_stands_in_the_rule_and_what_it_says_of_look_alikes_
 ) -> None:
     for engine in engines:
         export, found = engine.export, found_of(engine, item)
-        row = engine.answer(item, "trace", 10)
+        row = engine.ask(item, "trace", 10)()
         if not row["trace"]:
             continue
         speaks = next((one for one in CLAUSES if one["token"] == row["clause"]), None)
@@ -278,7 +278,9 @@ def test_what_is_answered_is_the_same_alone_and_in_a_crowd(engines: list[Engine]
     for engine in engines:
         for decode in ("fast", "trace"):
             with ThreadPoolExecutor(16) as pool:
-                crowd = list(pool.map(engine.answer, asked, repeat(decode), repeat(5)))
+                crowd = list(
+                    pool.map(lambda *one, engine=engine: engine.ask(*one)(), asked, repeat(decode), repeat(5))
+                )
             for item, row in zip(asked[::3], crowd[::3], strict=True):
                 alone = predicted(engine, [item], decode)[item["id"]]
                 assert (alone["tools"], alone["trace"], alone["raw"]) == (
@@ -291,11 +293,11 @@ def test_what_is_answered_is_the_same_alone_and_in_a_crowd(engines: list[Engine]
 
 def test_a_trace_is_told_after_the_ranked_answer(engine: Engine) -> None:
     events: list[Any] = []
-    row = engine.answer({"id": "1", "query": "pay"}, "both", 3, lambda *event: events.append(event))
+    row = engine.ask({"id": "1", "query": "pay"}, "both", 3, lambda *event: events.append(event))()
     assert [name for name, _ in events] == ["fast", "text"]
     assert events[0][1]["tools"] == row["fast"]["tools"] and events[1][1] == row["trace"]["trace"]
     assert row["fast"]["tools"][0] == row["trace"]["tools"][0]
-    engine.answer({"id": "1", "query": "pay"}, "trace", 3, lambda *event: events.append(event))
+    engine.ask({"id": "1", "query": "pay"}, "trace", 3, lambda *event: events.append(event))()
     assert events[2:] == [("text", row["trace"]["trace"])]
 
 
@@ -475,7 +477,7 @@ def test_requests_for_known_tools_find_them_in_the_order_of_before(engines: list
         held = holding(engine, [NEW])
         for query in ("pay", "list the leave records", "create tax"):
             item = {"id": "1", "query": query}
-            old, new = (which.answer(item, "fast", 20)["tools"] for which in (engine, held))
+            old, new = (which.ask(item, "fast", 20)()["tools"] for which in (engine, held))
             known = [name for name in new if name != NEW["name"]]
             assert len(old) == len(known) == len(NAMES) and known[0] == old[0]
 

@@ -13,6 +13,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.test import APIClient
 
 from catalog.services import tool_block
+from evaluation.core.asking import Query
 from evaluation.core.withholding import WITHHELD
 from evaluation.models import Calibration
 from evaluation.retrieval import api, engine, retriever
@@ -237,7 +238,7 @@ def test_who_leaves_within_an_answer_ends_the_question_and_is_not_asked_for_agai
     threading.Timer(0.2, departure.happen).start()
     began = time.monotonic()
     with pytest.raises(TraceError):
-        retriever.answer_of(retriever.Query("my payslip"), departure=departure)
+        retriever.retrieve(retriever.Query("my payslip"), departure=departure)
     assert time.monotonic() - began < 4 and len(stub.asked) == 2
 
 
@@ -494,4 +495,4 @@ def test_a_champion_whose_files_are_damaged_answers_from_memory_and_says_so(read
 
 
 def test_the_command_line_and_the_pages_ask_with_everything_granted(champion):
-    assert len(retriever.retrieve(query="my payslip")["tools"]) == 3
+    assert len(retriever.retrieve(Query("my payslip"))["tools"]) == 3

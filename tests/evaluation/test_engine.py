@@ -301,7 +301,7 @@ def test_requests_that_come_together_are_answered_each_in_its_own_mode(engines):
     alone = {mode: predictions(engine, mode) for mode in ("fast", "trace")}
     asked = [(item, mode) for item in ITEMS for mode in ("fast", "trace", "both")] * 3
     with ThreadPoolExecutor(16) as pool:
-        rows = list(pool.map(lambda one: engine.answer(one[0], one[1], 5), asked))
+        rows = list(pool.map(lambda one: engine.ask(one[0], one[1], 5)(), asked))
     for (item, mode), row in zip(asked, rows, strict=True):
         for part in ("fast", "trace") if mode == "both" else (mode,):
             found = row[part] if mode == "both" else row
@@ -311,7 +311,7 @@ def test_requests_that_come_together_are_answered_each_in_its_own_mode(engines):
 
 def test_a_trace_is_told_as_it_grows(closing):
     said = []
-    row = closing.answer(ITEMS[1], "both", 5, lambda name, what: said.append((name, what)))
+    row = closing.ask(ITEMS[1], "both", 5, lambda name, what: said.append((name, what)))()
     assert said[0][0] == "fast" and said[0][1]["tools"] == row["fast"]["tools"]
     text = "".join(what for name, what in said[1:])
     assert {name for name, _ in said[1:]} == {"text"} and len(said) > 2
@@ -330,9 +330,9 @@ def test_a_trace_for_which_nobody_waits_any_more_ends_and_the_others_go_on(closi
     with pytest.raises(Departed):
         left.result(30)
     told = len(said)
-    closing.answer(ITEMS[1], "trace", 5, lambda name, what: said.append(name))
+    closing.ask(ITEMS[1], "trace", 5, lambda name, what: said.append(name))()
     assert told <= 3 < len(said) - told
-    assert other.result(30)["raw"] == closing.answer(ITEMS[0], "trace", 5)["raw"]
+    assert other.result(30)["raw"] == closing.ask(ITEMS[0], "trace", 5)()["raw"]
     assert len(closing.batch.contexts) == 1, "only what every prompt begins with is left"
 
 
@@ -342,7 +342,7 @@ def test_of_an_answered_request_nothing_is_kept(closing):
     with pytest.raises(Departed):
         left.result(30)
     for mode in ("fast", "trace", "both"):
-        closing.answer(ITEMS[0], mode, 5)
+        closing.ask(ITEMS[0], mode, 5)()
     wait_until(lambda: not closing.batch.looks)
     assert not closing.batch.looks
 
@@ -385,8 +385,8 @@ def test_who_shares_a_forward_that_fails_is_told_and_the_next_request_is_answere
     with monkeypatch.context() as patch:
         patch.setattr(Search, "grow", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            engine.answer(ITEMS[0], "fast", 5)
-    assert engine.answer(ITEMS[0], "fast", 5)["tools"]
+            engine.ask(ITEMS[0], "fast", 5)()
+    assert engine.ask(ITEMS[0], "fast", 5)()["tools"]
 
 
 def asked(engine, item, *more):
@@ -395,7 +395,7 @@ def asked(engine, item, *more):
 
     def work():
         try:
-            future.set_result(engine.answer(item, *more))
+            future.set_result(engine.ask(item, *more)())
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             future.set_exception(error)
 
@@ -416,7 +416,7 @@ def test_where_no_thread_can_be_started_the_same_request_is_answered_later(engin
     with monkeypatch.context() as patch:
         patch.setattr("evaluation.ml.engine.threading.Thread", NoThread)
         with pytest.raises(RuntimeError):
-            engine.answer(ITEMS[0], "fast", 5)
+            engine.ask(ITEMS[0], "fast", 5)()
     assert asked(engine, ITEMS[0], "fast", 5).result(30)["tools"]
 
 
@@ -553,6 +553,6 @@ def test_an_engine_that_nobody_asks_lets_its_thread_end_and_answers_again(engine
     monkeypatch.setattr("evaluation.ml.engine.IDLE_SECONDS", 0.01)
     engine = Engine(engines("a").export)
     for _ in range(2):
-        assert engine.answer(ITEMS[0], "fast", 5)["tools"]
+        assert engine.ask(ITEMS[0], "fast", 5)()["tools"]
         wait_until(lambda: engine.batch is None)
         assert engine.batch is None

@@ -26,8 +26,8 @@ class Listing:
     def __init__(self, folder, _threads):
         self.tools = [tool["name"] for tool in json.loads((folder / "trace.json").read_text())["tools"]]
 
-    def answer(self, item, decode, k, on_event=None, departure=None):
-        return {"id": item["id"], "tools": self.tools[:k], "scores": [-1.0] * len(self.tools[:k])}
+    def ask(self, item, decode, k, on_event=None, departure=None):
+        return lambda: {"id": item["id"], "tools": self.tools[:k], "scores": [-1.0] * len(self.tools[:k])}
 
     def holding(self, *_):
         return self

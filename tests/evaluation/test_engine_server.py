@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.core.asking import Stored
+from evaluation.core.asking import Stored, read_asked
 from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
-from evaluation.ml.server import MODELS, MOST_HELD, Models, Server, read_json, read_models, read_request
+from evaluation.ml.server import MODELS, MOST_HELD, Models, Server, read_json, read_models
 from trace_site.lib.departure import Departed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
@@ -592,7 +592,7 @@ def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(serve, monkeypatch
 def test_every_wrong_field_is_named(body, where):
     with pytest.raises(TraceError) as caught:
         read_models(body)
-        read_request(body)
+        read_asked(body)
     assert caught.value.where == where
 
 
@@ -725,7 +725,7 @@ def test_a_damaged_manifest_is_an_answer(tmp_path, kept, engine_of, ask, text):
 
 def test_model_that_fails_on_a_query_is_a_json_error(ask):
     class Failing:
-        def answer(self, item, decode, k, on_event=None, departure=None):
+        def ask(self, item, decode, k, on_event=None, departure=None):
             raise IndexError("list index out of range")
 
     models = models_of(lambda model: Failing())

@@ -6,6 +6,7 @@ import pytest
 
 from catalog.models import Tool
 from evaluation.benchmarks.services import benchmark_import
+from evaluation.core.asking import Query
 from evaluation.models import Evaluation, Prediction, RuleTestResult
 from evaluation.retrieval.retriever import retrieve_once
 from tests.factories import make_rule, make_snapshot, make_tool
@@ -75,6 +76,6 @@ def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, 
     tested = RuleTestResult.objects.get(model=run.model)
     assert tested.total == 1 and set(tested.results[0]["found"]) <= set(NAMES)
 
-    answer = retrieve_once(query="request 1", model=run.model, k=3)
+    answer = retrieve_once(Query("request 1", k=3), model=run.model)
     known = set(Tool.objects.values_list("name", flat=True))
     assert len(answer["tools"]) == 3 and {row["name"] for row in answer["tools"]} <= known

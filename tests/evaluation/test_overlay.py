@@ -52,7 +52,7 @@ def held(engine: Engine) -> Engine:
 
 
 def ask(engine: Engine, query: str, decode: str = "fast", **item: Any) -> dict[str, Any]:
-    return engine.answer({"id": "1", "query": query, **item}, decode, 5) | {"seconds": 0}
+    return engine.ask({"id": "1", "query": query, **item}, decode, 5)() | {"seconds": 0}
 
 
 def test_a_rule_published_after_training_puts_its_tool_first(engine: Engine, held: Engine) -> None:
@@ -143,13 +143,13 @@ many = settings(max_examples=40, deadline=None)
 def test_it_speaks_where_it_is_nearest_and_nearer_than_the_models_tool(
     engine: Engine, held: Engine, item: dict[str, Any]
 ) -> None:
-    own, row = (one.answer(item, "fast", 20) for one in (engine, held))
+    own, row = (one.ask(item, "fast", 20)() for one in (engine, held))
     beside = held.export.overlay
     assert isinstance(beside, Unlearned)
     pocket = beside.pocket
     query, first = (
         item["query"],
-        next(iter(engine.answer({**item, "permissions": None}, "fast")["tools"]), ""),
+        next(iter(engine.ask({**item, "permissions": None}, "fast")()["tools"]), ""),
     )
     if not first or TOOL in item["without"] or item["domain"] == "hr":
         assert "clause" not in row
@@ -187,7 +187,7 @@ def test_it_speaks_where_it_is_nearest_and_nearer_than_the_models_tool(
 @many
 @given(item=items)
 def test_an_answer_is_what_its_trace_concludes(held: Engine, item: dict[str, Any]) -> None:
-    row = held.answer(item, "trace", 5)
+    row = held.ask(item, "trace", 5)()
     if row["tools"] or row["withheld"]:
         concluded = row["trace"].rpartition("So it is ")[2].rstrip(".").replace(" and ", ", ").split(", ")
         assert concluded == row["tools"] or set(concluded) == {*row["tools"], *row["withheld"]}

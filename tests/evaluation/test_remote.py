@@ -163,10 +163,10 @@ def test_where_the_likeliest_tokens_are_tools_one_question_ranks_them(tmp_path, 
     monkeypatch.setenv("TRACE_BACKEND_URL", server.url)
     remote = open_engine(folder, 1)
     before = len(server.requests)
-    row = remote.answer(ITEMS[0], "fast", 10)
+    row = remote.ask(ITEMS[0], "fast", 10)()
     server.close()
     assert len(server.requests) == before + 1
-    assert row["tools"] == own.answer(ITEMS[0], "fast", 10)["tools"] and row["exact"]
+    assert row["tools"] == own.ask(ITEMS[0], "fast", 10)()["tools"] and row["exact"]
 
 
 def test_a_server_that_tells_few_likely_tokens_costs_questions_and_no_exactness(pairs):
@@ -184,7 +184,7 @@ def test_many_threads_are_answered_each_in_its_own_mode(pairs):
     alone = {mode: predictions(own, mode) for mode in ("fast", "trace")}
     asked = [(item, mode) for item in ITEMS[:2] for mode in ("fast", "trace", "both")]
     with ThreadPoolExecutor(8) as pool:
-        rows = list(pool.map(lambda one: remote.answer(one[0], one[1], 5), asked))
+        rows = list(pool.map(lambda one: remote.ask(one[0], one[1], 5)(), asked))
     for (item, mode), row in zip(asked, rows, strict=True):
         for part in ("fast", "trace") if mode == "both" else (mode,):
             found = row[part] if mode == "both" else row
@@ -197,7 +197,7 @@ def test_many_threads_are_answered_each_in_its_own_mode(pairs):
 def test_a_trace_is_told_as_it_grows(pairs):
     _, remote, _ = pairs("c", closing=True)
     said = []
-    row = remote.answer(ITEMS[1], "both", 5, lambda name, what: said.append((name, what)))
+    row = remote.ask(ITEMS[1], "both", 5, lambda name, what: said.append((name, what)))()
     name, fast = said[0]
     assert name == "fast" and row["fast"] == {**fast, "seconds": row["fast"]["seconds"]}
     text = "".join(what for _, what in said[1:])
@@ -227,7 +227,7 @@ def test_every_prediction_names_what_made_it_and_not_the_key(pairs):
 def test_what_a_server_would_do_by_itself_is_said_in_every_question(pairs):
     """Its defaults may come from the model's generation_config.json; this server's penalty would change every trace."""
     _, remote, server = pairs("a")
-    remote.answer(ITEMS[0], "trace", 5)
+    remote.ask(ITEMS[0], "trace", 5)()
     assert all(body["repetition_penalty"] == 1 and body["temperature"] == 0 for body in server.requests)
     assert all(body["skip_special_tokens"] is False for body in server.requests)
 

@@ -57,10 +57,10 @@ PASSING = ["500", "503", "429:0.02", "drop", "cut", "html", "error_200", "aborte
 
 def test_what_passes_is_asked_again_and_changes_no_answer(engine):
     server, remote = engine
-    wanted = remote.answer(ITEMS[0], "fast", 3)
+    wanted = remote.ask(ITEMS[0], "fast", 3)()
     for fault in PASSING:
         server.faults[:] = [fault, "ok", "ok", fault]
-        row = remote.answer(ITEMS[0], "fast", 3)
+        row = remote.ask(ITEMS[0], "fast", 3)()
         assert not server.faults and {**row, "seconds": 0} == {**wanted, "seconds": 0}, fault
 
 
@@ -89,7 +89,7 @@ def test_what_stays_is_one_typed_error_after_few_questions(engine, fault, code):
     server.faults[:] = [fault] * 100
     before = len(server.requests)
     with pytest.raises(TraceError) as caught:
-        remote.answer(ITEMS[0], "trace-free", 5)
+        remote.ask(ITEMS[0], "trace-free", 5)()
     assert caught.value.code == code and status_of(code) >= 500
     assert caught.value.where == server.url and "LLM_" not in caught.value.hint
     once = code in ("llm_bad_request", "llm_unauthorized", "llm_bad_answer", "llm_rate_limited")
@@ -102,10 +102,10 @@ def test_a_server_that_says_nothing_is_waited_for_so_long(start, monkeypatch):
     server, opened = start()
     remote = opened()
     server.faults[:] = ["hang"]
-    assert remote.answer(ITEMS[0], "trace-free", 5)["backend"]
+    assert remote.ask(ITEMS[0], "trace-free", 5)()["backend"]
     server.faults[:] = ["hang"] * 20
     with pytest.raises(TraceError) as caught:
-        remote.answer(ITEMS[0], "trace-free", 5)
+        remote.ask(ITEMS[0], "trace-free", 5)()
     assert caught.value.code == "llm_timeout"
 
 
@@ -114,7 +114,7 @@ def test_a_stream_that_breaks_off_goes_on_where_it_did(engine):
 
     def told():
         said = []
-        row = remote.answer(ITEMS[1], "trace", 5, lambda name, what: said.append(what))
+        row = remote.ask(ITEMS[1], "trace", 5, lambda name, what: said.append(what))()
         return row["raw"], "".join(said)
 
     wanted = told()
@@ -131,9 +131,9 @@ def test_who_leaves_ends_what_is_waited_for(engine):
     gone, begun = Departure(), time.monotonic()
     threading.Timer(0.3, gone.happen).start()
     with pytest.raises(Departed):
-        remote.answer(ITEMS[0], "trace-free", 5, None, gone)
+        remote.ask(ITEMS[0], "trace-free", 5, None, gone)()
     assert time.monotonic() - begun < 4
-    assert remote.answer(ITEMS[0], "fast", 3)["tools"]
+    assert remote.ask(ITEMS[0], "fast", 3)()["tools"]
 
 
 def test_what_was_opened_in_vain_is_closed(start, monkeypatch):
@@ -222,7 +222,7 @@ def test_a_server_that_cannot_do_it_is_refused_before_anything_is_asked(
 def test_a_key_is_sent_and_told_to_nobody(start, monkeypatch):
     monkeypatch.setenv("TRACE_BACKEND_KEY", "a-key-that-is-a-secret")
     server, opened = start(key="a-key-that-is-a-secret")
-    row = opened().answer(ITEMS[0], "fast", 3)
+    row = opened().ask(ITEMS[0], "fast", 3)()
     assert len(row["tools"]) == 3 and "secret" not in json.dumps(row)
 
 

@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 
 from catalog.services import tool_block, tool_unblock
 from evaluation.core import confidence
+from evaluation.core.asking import Query
 from evaluation.models import Calibration
 from evaluation.retrieval import retriever
 from rules.services import rule_wait, rule_withdraw
@@ -75,7 +76,7 @@ def fast(*names, **extra):
 def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champion, tools):
     answers, asked = engine
     answers.append((200, fast("Pay/GetPaystub", "Pay/GetPayslip", "Gone/Tool")))
-    found = retriever.retrieve(query="my payslip", k=2)
+    found = retriever.retrieve(Query("my payslip", k=2))
     assert asked[0] == {
         "model": {"key": champion.store_key, "digest": champion.store_digest},
         "query": "my payslip",
@@ -101,14 +102,14 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
 
 def test_tool_that_left_the_catalog_is_shown_as_retired(engine, champion):
     engine[0].append((200, fast("Gone/Tool")))
-    assert retriever.retrieve(query="q")["tools"][0]["retired"] is True
+    assert retriever.retrieve(Query("q"))["tools"][0]["retired"] is True
 
 
 def test_trace_names_the_published_rule_it_cites(engine, champion, tools):
     rule = make_rule(*tools[:2], code="PAYSLIP_PERIOD")
     make_rule(tools[2], tools[1], code="UNPUBLISHED", published=False)
     engine[0].append((200, fast("Pay/GetPayslip", trace=TRACE + " UNPUBLISHED")))
-    (cited,) = retriever.retrieve(query="q", mode="trace")["cited_rules"]
+    (cited,) = retriever.retrieve(Query("q", mode="trace"))["cited_rules"]
     assert (cited["id"], cited["version"], cited["target"]) == (rule.pk, 1, "Pay/GetPayslip")
     assert TRACE[cited["start"] :].startswith("PAYSLIP_PERIOD")
 
@@ -120,13 +121,13 @@ def test_of_two_domains_with_one_code_the_rule_about_the_answer_is_cited(engine,
     make_rule(other, code="PAYSLIP_PERIOD")
     rule = make_rule(tools[0], code="PAYSLIP_PERIOD")
     engine[0].append((200, fast("Pay/GetPayslip", trace=TRACE)))
-    assert [row["id"] for row in retriever.retrieve(query="q", mode="trace")["cited_rules"]] == [rule.pk]
+    assert [row["id"] for row in retriever.retrieve(Query("q", mode="trace"))["cited_rules"]] == [rule.pk]
 
 
 def test_both_gives_the_committed_list_and_the_ranked_one(engine, champion, tools):
     body = {"fast": fast("Pay/GetPaystub", "Pay/GetPayslip"), "trace": fast("Pay/GetPayslip", trace=TRACE)}
     engine[0].append((200, body))
-    found = retriever.retrieve(query="q", mode="both")
+    found = retriever.retrieve(Query("q", mode="both"))
     assert [row["name"] for row in found["tools"]] == ["Pay/GetPayslip"]
     assert [row["name"] for row in found["ranked"]] == ["Pay/GetPaystub", "Pay/GetPayslip"]
     assert found["trace"] == TRACE and found["seconds"] == 0.02
@@ -184,33 +185,33 @@ def test_retrieve_command_prints_what_to_know_of_the_answer(engine, champion, to
 def test_tool_whose_permissions_are_not_granted_is_withheld(engine, champion, tools):
     for _ in range(2):
         engine[0].append((200, fast("Pay/GetPaystub", "Pay/GetPayslip", "Leave/Book")))
-    found = retriever.retrieve(query="q", permissions=["pay.read"])
+    found = retriever.retrieve(Query("q", permissions=frozenset(["pay.read"])))
     assert [row["name"] for row in found["tools"]] == ["Pay/GetPayslip", "Leave/Book"]
     assert found["withheld"] == [{"name": "Pay/GetPaystub", "needs": ["pay.admin", "pay.all"]}]
-    assert len(retriever.retrieve(query="q")["tools"]) == 3
+    assert len(retriever.retrieve(Query("q"))["tools"]) == 3
 
 
 def test_loading_model_is_waited_for_only_with_patience(engine, champion, tools):
     loading = (503, {"message": "the model is loading.", "code": "loading"})
     engine[0].extend([loading, loading, (200, fast("Leave/Book"))])
     with pytest.raises(TraceError, match="the model is loading") as caught:
-        retriever.retrieve(query="q")
+        retriever.retrieve(Query("q"))
     assert caught.value.code == "unavailable"
-    assert retriever.retrieve(query="q", patience=5)["tools"][0]["name"] == "Leave/Book"
+    assert retriever.retrieve(Query("q"), patience=5)["tools"][0]["name"] == "Leave/Book"
 
 
 def test_engine_that_is_away_is_named_with_a_remedy(champion, settings, monkeypatch, tmp_path):
     known_models(monkeypatch)
     settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
     with pytest.raises(TraceError, match="the engine is not running. Start it with manage.py up"):
-        retriever.retrieve(query="q")
+        retriever.retrieve(Query("q"))
     engine = {"home": str(tmp_path), "url": "http://127.0.0.1:1", "token": "t"}
     (tmp_path / "engine.json").write_text(json.dumps(engine))
     with pytest.raises(TraceError, match="the engine does not answer"):
-        retriever.retrieve(query="q")
+        retriever.retrieve(Query("q"))
     (tmp_path / "engine.json").write_text(json.dumps(engine | {"home": "/copied/from/here"}))
     with pytest.raises(TraceError, match="the engine is not running"):
-        retriever.retrieve(query="q")
+        retriever.retrieve(Query("q"))
 
 
 def test_the_engine_is_told_its_token_and_one_that_does_not_know_it_is_not_the_callers_fault(
@@ -226,7 +227,7 @@ def test_the_engine_is_told_its_token_and_one_that_does_not_know_it_is_not_the_c
     monkeypatch.setattr(HTTPConnection, "request", listened)
     engine[0].append((401, {"message": "the engine's token is wrong.", "code": "not_authenticated"}))
     with pytest.raises(TraceError) as caught:
-        retriever.retrieve(query="q")
+        retriever.retrieve(Query("q"))
     assert caught.value.code == "unavailable" and "ENGINE_TOKEN" in str(caught.value)
     assert sent == ["Bearer right"]
 
@@ -236,7 +237,7 @@ def test_the_engine_is_told_its_token_and_one_that_does_not_know_it_is_not_the_c
 )
 def test_wrong_request_is_refused_before_the_engine_is_asked(engine, champion, wrong):
     with pytest.raises(TraceError) as caught:
-        retriever.retrieve(**{"query": "q", **wrong})
+        retriever.retrieve(Query(**{"query": "q", **wrong}))
     assert caught.value.code == "bad_request" and engine[1] == []
 
 
@@ -289,7 +290,7 @@ def test_a_champion_of_the_pocket_model_that_wrote_is_not_asked(engine, champion
     monkeypatch.setattr("evaluation.retrieval.lookups.facts_of", lambda _: Facts(is_outdated=True))
     answers, asked = engine
     answers.append((200, fast("Leave/Book") | {"model": None}))
-    answer = retriever.retrieve(query="book a day off")
+    answer = retriever.retrieve(Query("book a day off"))
     assert asked[0]["model"] is None and answer["model"]["id"] is None
     assert answer["notes"] == [
         f"Model {champion.pk} is of an earlier version and must be trained again: this is a search over descriptions "
@@ -331,7 +332,7 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
     found = (200, fast("Pay/GetPaystub", "Leave/Book"))
     answers.extend([unknown, (200, {"held": "", "tools": 1, "clauses": 0}), found, found])
     for _ in range(2):
-        answer = retriever.retrieve(query="q")
+        answer = retriever.retrieve(Query("q"))
         assert [row["newer"] for row in answer["tools"]] == [True, False]
         assert (answer["fits"], answer["confidence"]) == (None, None), "never measured of such a tool"
         assert answer["calibration"] == "How sure to be of a tool that is newer than the model is not known."
@@ -354,7 +355,7 @@ def test_a_newer_tool_is_told_the_engine_once_and_marked_in_the_answer(
     assert told["clauses"] == []
     answers.append(found)
     tool_block(tool=stub, because="down", actor=None)
-    retriever.retrieve(query="q")
+    retriever.retrieve(Query("q"))
     assert asked[-1]["held"] == f"/{content_hash([])}", "a blocked tool is in no answer"
 
 
@@ -365,7 +366,7 @@ def test_a_base_without_an_encoder_says_in_every_answer_which_tools_it_is_too_ol
     exported(monkeypatch, "Pay/GetPayslip", "Leave/Book")
     Run.objects.filter(pk=champion.run_id).update(base="some/language-model")
     answers.append((200, fast("Leave/Book")))
-    answer = retriever.retrieve(query="q")
+    answer = retriever.retrieve(Query("q"))
     assert answer["notes"] == ["1 tool is newer than this model, which cannot answer with it."]
     assert asked[0]["held"] == f"/{content_hash([])}"
 
@@ -376,7 +377,7 @@ def test_an_answer_whose_best_tool_is_withheld_says_so_and_is_sure_of_no_other(
     near = {"first": -1.0, "lead": 4.0, "nearest": 0.6}
     row = fast("Leave/Book", features=near, withheld=["Pay/GetPayslip"], withheld_first=True)
     engine[0].append((200, row))
-    answer = retriever.retrieve(query="my payslip", permissions=[])
+    answer = retriever.retrieve(Query("my payslip", permissions=frozenset([])))
     assert answer["notes"] == [
         "The tool that fits this request best needs a permission that this call does not have."
     ]
@@ -388,7 +389,7 @@ def test_what_the_model_computed_is_no_longer_than_what_the_caller_waited(engine
     engine[0].append(
         (200, {"fast": fast("Leave/Book") | part, "trace": fast("Leave/Book", trace=TRACE) | part})
     )
-    assert retriever.retrieve(query="q", mode="both")["latency"]["model"] == 0.5
+    assert retriever.retrieve(Query("q", mode="both"))["latency"]["model"] == 0.5
 
 
 @pytest.mark.parametrize("mode", ["fast", "trace", "both"])
@@ -401,11 +402,11 @@ def test_the_engine_is_told_which_of_the_models_tools_to_leave_out_today(
     make_tool("Never/Known", status="retired")
     body = {"fast": fast("Leave/Book"), "trace": fast("Leave/Book")} if mode == "both" else fast("Leave/Book")
     answers.extend([(200, body)] * 3)
-    retriever.retrieve(query="q", mode=mode)
+    retriever.retrieve(Query("q", mode=mode))
     tool_block(tool=tools[0], because="down", actor=None)
-    retriever.retrieve(query="q", mode=mode)
+    retriever.retrieve(Query("q", mode=mode))
     tool_unblock(tool=tools[0], actor=None)
-    retriever.retrieve(query="q", mode=mode)
+    retriever.retrieve(Query("q", mode=mode))
     assert [one["without"] for one in asked] == [["Old/Tool"], ["Old/Tool", "Pay/GetPayslip"], ["Old/Tool"]]
 
 
@@ -498,7 +499,7 @@ def told(engine, model="champion"):
     answers, asked = engine
     unknown = (409, {"message": "what is to be held is not known here.", "code": "unknown_catalog"})
     answers.extend([unknown, (200, {}), (200, fast("Pay/GetPayslip"))])
-    retriever.retrieve(query="my payslip", model=model)
+    retriever.retrieve(Query("my payslip"), model=model)
     return {one["token"]: one["waits"] for one in asked[-2]["clauses"]}
 
 
@@ -532,7 +533,7 @@ def test_an_answer_tells_which_clause_decided_and_cites_its_rule_as_it_is_publis
     trace = 'PERIOD (in force, not yet trained) decides: "For May 2024 use Pay/GetPayslip". So it is Pay/GetPayslip.'
     row = fast("Pay/GetPayslip", clauses=spoken, clause="<<hr/PERIOD#1>>", trace=trace, follows_trace=True)
     engine[0].append((200, row | {"trace_tools": ["Pay/GetPayslip"]}))
-    answer = retriever.retrieve(query="my payslip", mode="trace")
+    answer = retriever.retrieve(Query("my payslip", mode="trace"))
     assert answer["written_out"] is True
     assert [(one["text"], one["decided"], one["trained"]) for one in answer["clauses"]] == [
         ("For May 2024 use Pay/GetPayslip", True, False),
@@ -546,7 +547,7 @@ def test_an_answer_tells_which_clause_decided_and_cites_its_rule_as_it_is_publis
 def test_clauses_name_no_tool_that_is_withheld(engine, champion, rule):
     spoken = [{"token": "<<hr/PERIOD#1>>", "share": 0.8, "trained": True}]
     engine[0].append((200, fast("Leave/Book", clauses=spoken, withheld=["Pay/GetPayslip"])))
-    (clause,) = retriever.retrieve(query="my payslip", permissions=[])["clauses"]
+    (clause,) = retriever.retrieve(Query("my payslip", permissions=frozenset([])))["clauses"]
     assert (clause["text"], clause["tools"]) == ("For May 2024 use [withheld]", ["[withheld]"])
 
 
@@ -559,16 +560,16 @@ def test_what_a_language_model_wrote_stands_behind_its_decision_and_names_nothin
     )
     row |= {"trace_tools": ["Pay/GetPayslip"]}
     engine[0].extend([(200, row), (200, row)])
-    answer = retriever.retrieve(query="my payslip", mode="trace")
+    answer = retriever.retrieve(Query("my payslip", mode="trace"))
     assert (answer["written_out"], answer["trace"], answer["wrote"]) == (True, trace, row["wrote"])
     assert [(one["code"], one["start"]) for one in answer["cited_rules"]] == [("PERIOD", 0)]
-    hidden = retriever.retrieve(query="my payslip", mode="trace", permissions=[])
+    hidden = retriever.retrieve(Query("my payslip", mode="trace", permissions=frozenset([])))
     assert hidden["wrote"] == "May 2024: PERIOD says [withheld]."
 
 
 def test_how_sure_to_be_of_a_clause_that_the_model_has_not_learned_is_not_known(engine, champion, rule):
     spoken = [{"token": "<<hr/PERIOD#1>>", "share": 0.8, "trained": False}]
     engine[0].append((200, fast("Pay/GetPayslip", clause="<<hr/PERIOD#1>>", clauses=spoken, features={})))
-    answer = retriever.retrieve(query="my payslip")
+    answer = retriever.retrieve(Query("my payslip"))
     assert answer["confidence"] is answer["fits"] is None
     assert answer["calibration"] == "How sure to be of a clause that the model has not learned is not known."

@@ -185,7 +185,7 @@ def test_byte_that_flips_after_the_first_load_is_refused_on_every_way_to_the_mod
     weights.write_text("[]")
     said = f"model {model.pk} is not loaded: the stored files differ from their digests"
     with pytest.raises(TraceError, match=said):
-        retriever.retrieve(query="x", model=model.pk)
+        retriever.retrieve(retriever.Query("x"), model.pk)
     page = client_as("expert").get(
         "/evaluation/playground/answer/", {"q": "x", "model": model.pk, "mode": "fast"}
     )

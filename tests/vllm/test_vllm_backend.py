@@ -93,7 +93,7 @@ def check_in_a_crowd(own: Any, remote: Any, client: OpenAI, items: list[dict[str
 
     with ThreadPoolExecutor(12) as pool:
         others = [pool.submit(disturb, number) for number in range(16)]
-        rows = list(pool.map(lambda item: remote.answer(item, "fast", 5), items * 3))
+        rows = list(pool.map(lambda item: remote.ask(item, "fast", 5)(), items * 3))
         for other in others:
             other.result()
     for row in rows:

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser
 
-from evaluation.core.asking import MODES
+from evaluation.core.asking import MODES, Query
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.retriever import retrieve, retrieve_once
 from trace_site.commands import TraceCommand
@@ -24,14 +24,15 @@ class Command(TraceCommand):
         parser.add_argument("--permission", action="append", help="a permission target; may be repeated")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        call = {name: options[name] for name in ("query", "mode", "k")}
-        call |= {"model": model_named(options["model"]), "permissions": options["permission"]}
+        model, permissions = model_named(options["model"]), options["permission"]
+        granted = None if permissions is None else frozenset(permissions)
+        query = Query(options["query"], options["mode"], options["k"], granted)
         try:
-            result = retrieve(**call, patience=120)
+            result = retrieve(query, model, patience=120)
         except TraceError as error:
             if error.code != "unavailable" or settings.ENGINE_URL:
                 raise
-            result = retrieve_once(**call)
+            result = retrieve_once(query, model)
         if result["fits"] is False:
             self.echo("No tool fits this request. The nearest:")
         for place, tool in enumerate(result["tools"], start=1):
