@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from django.conf import settings
 from django.db import models, transaction
@@ -31,7 +32,7 @@ KEPT = timedelta(days=30)
 AT_ONCE = 8
 BUDGET = 5.0  # seconds after which a sweep claims nothing more
 PING = "ping"  # a test, which is never repeated
-left: set[threading.Thread] = set()  # of channels, at work beyond their deadline
+left: WeakSet[threading.Thread] = WeakSet()  # of channels, at work beyond their deadline
 
 
 class Sent(NamedTuple):
@@ -110,12 +111,10 @@ def deliver_now(delivery: Delivery) -> Delivery:
 @transaction.atomic
 def _claim() -> list[Delivery]:
     """What is due, and what else waits for the same people; nothing of a channel whose last attempts still hang."""
-    left.intersection_update(threading.enumerate())
-    pending = Delivery.objects.filter(state=Delivery.State.PENDING)
-    pending = pending.exclude(channel__in=[thread.name for thread in left]).exclude(webhook__active=False)
-    free = pending.select_for_update(skip_locked=True, of=("self",)).select_related(
-        "webhook", "notice__recipient"
-    )
+    hung = [thread.name for thread in threading.enumerate() if thread in left]
+    pending = Delivery.objects.filter(state=Delivery.State.PENDING).exclude(webhook__active=False)
+    free = pending.exclude(channel__in=hung).select_related("webhook", "notice__recipient")
+    free = free.select_for_update(skip_locked=True, of=("self",))
     claimed = {row.pk: row for row in free.filter(next_at__lte=Now()).order_by("next_at")[:AT_ONCE]}
     if people := {row.notice.recipient_id for row in claimed.values() if row.notice}:
         waiting = free.filter(Q(next_at__lte=Now()) | Q(attempt=0), notice__recipient__in=people)
