@@ -23,7 +23,7 @@ from tests.tokens import token_of
 from trace_site.access import ROLES
 from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks import deliveries
+from trace_site.webhooks import services as webhooks
 from trace_site.webhooks.services import Webhook
 
 pytestmark = pytest.mark.django_db
@@ -82,7 +82,7 @@ def stored(user_with, monkeypatch) -> dict[str, list[int]]:
     def away(*args: object, **kwargs: object) -> None:
         raise TraceError("no network in this test.", code="webhook_unreachable")
 
-    monkeypatch.setattr(deliveries, "post", away)
+    monkeypatch.setattr(webhooks, "post", away)
     everybody = user_with(*ROLES)
     tools = [make_tool(f"Pay/Get{n}") for n in range(3)]
     rule = make_rule(*tools[:2])

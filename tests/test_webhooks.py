@@ -26,8 +26,7 @@ from trace_site.deliveries import BACKOFF, Delivery, Sent, deliver_due, deliver_
 from trace_site.lib.errors import TraceError
 from trace_site.lib.outbound import is_public
 from trace_site.notices.services import tell
-from trace_site.webhooks import deliveries
-from trace_site.webhooks.deliveries import ping, post
+from trace_site.webhooks import services as webhooks
 from trace_site.webhooks.services import (
     EVENTS,
     PAUSE_AFTER,
@@ -35,6 +34,8 @@ from trace_site.webhooks.services import (
     check_url,
     emit,
     emit_all,
+    ping,
+    post,
     webhook_create,
     webhook_pause,
     webhook_rotate,
@@ -121,12 +122,12 @@ def test_a_receiver_that_fails_is_asked_again_less_and_less_often(hook, receiver
 )
 def test_faults_of_the_receiver_end_in_time_and_are_told(hook, receiver, monkeypatch, fault, words):
     if "0.5 s" in words:  # the others answer at once, which a busy machine may take longer for
-        monkeypatch.setattr(deliveries, "SECONDS", 0.5)
+        monkeypatch.setattr(webhooks, "SECONDS", 0.5)
     receiver.faults = [fault]
     emit("rule.published", {})
     began = time.monotonic()
     assert deliver_due() == 1
-    assert time.monotonic() - began < deliveries.SECONDS + 5
+    assert time.monotonic() - began < webhooks.SECONDS + 5
     row = Delivery.objects.get()
     assert row.state == "pending" and words in row.log[0]["error"]
     assert [got["path"] for got in receiver.received] == ["/hook?a=b"]
@@ -153,13 +154,14 @@ def test_a_webhook_that_always_fails_is_paused_with_a_sentence(hook, receiver):
     assert deliver_due() == PAUSE_AFTER
 
 
-def test_another_channel_is_one_function_and_people_may_choose_it(settings, user_with, client_as):
+def test_another_channel_is_one_function_and_people_may_choose_it(settings, client_as, monkeypatch):
     settings.CHANNELS = {
         **settings.CHANNELS,
-        "chat": ("trace_site.webhooks.deliveries.chat", "chat", "SITE_URL"),
+        "chat": ("trace_site.webhooks.services.chat", "chat", "SITE_URL"),
     }
     settings.SITE_URL, heard = "https://trace.example.com", []
-    deliveries.chat = lambda rows, at: heard.append([row.notice.text for row in rows]) or Sent()
+    hear = lambda rows, at: heard.append([row.notice.text for row in rows]) or Sent()  # noqa: E731
+    monkeypatch.setattr(webhooks, "chat", hear, raising=False)
     client = client_as("reviewer")
     client.post("/notices/mail/", {"channel": "chat", "kinds": ["comment"]})
     assert "Notices by chat" in client.get("/account/").content.decode()

@@ -251,8 +251,8 @@ AT_SIGN_OUT = ["synthesis.review.queue.release"]
 # Ways out: {name: (a function, see trace_site/deliveries.py, what people call the channel, the setting that it needs)}.
 # People choose among those that have a name.
 CHANNELS = {
-    "webhook": ("trace_site.webhooks.deliveries.send", "", ""),
-    "mail": ("trace_site.notices.mail.send", "e-mail", "EMAIL_HOST"),
+    "webhook": ("trace_site.webhooks.services.send", "", ""),
+    "mail": ("trace_site.notices.services.send_mail", "e-mail", "EMAIL_HOST"),
 }
 
 # Webhooks go to public https addresses only, unless this installation talks to servers of its own network.

@@ -35,7 +35,7 @@ from tests.matrix.table import TABLE
 from tests.matrix.world import LETTERS, NO_ROLE, NOBODY, PEOPLE, make_world
 from tests.tokens import token_of
 from trace_site import access
-from trace_site.webhooks import deliveries
+from trace_site.webhooks import services as webhooks
 
 pytestmark = pytest.mark.django_db
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -66,7 +66,7 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     def written(engine: Any, path: str, request: dict[str, Any], *_: Any) -> Iterator[dict[str, Any]]:
         yield {"event": "done", **answered(engine, path, request)}
 
-    monkeypatch.setattr(deliveries, "post", received)
+    monkeypatch.setattr(webhooks, "post", received)
     settings.ENGINE_URL = "http://engine.invalid"
     monkeypatch.setattr(services, "WRITE_SECONDS", 0)
     monkeypatch.setattr(retriever, "ask", answered)

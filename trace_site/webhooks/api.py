@@ -16,8 +16,7 @@ from trace_site.rest.examples import answer_example, page_example, request_examp
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from trace_site.webhooks import services
-from trace_site.webhooks.deliveries import ping
-from trace_site.webhooks.services import EVENTS, Webhook
+from trace_site.webhooks.services import EVENTS, Webhook, ping
 
 # What the webhook API reads and answers, with examples.
 

@@ -14,8 +14,7 @@ from trace_site.deliveries import Delivery, deliver_now
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from trace_site.webhooks import services
-from trace_site.webhooks.deliveries import body_of, headers_of, ping
-from trace_site.webhooks.services import EVENTS, Webhook
+from trace_site.webhooks.services import EVENTS, Webhook, body_of, headers_of, ping
 
 SHOWN = "webhook_secret_to_show"  # in the session: which webhook's secret the next page shows, not the secret
 
