@@ -243,8 +243,9 @@ def test_the_sweep_mails_and_forgets(server, rita, settings):
 def test_an_unknown_kind_is_refused(rita):
     with pytest.raises(TraceError, match="no kind 'news'"):
         choose(person=rita, kinds=["news"])
-    with pytest.raises(TraceError, match="no channel 'pigeon'"):
-        choose(person=rita, kinds=[], channel="pigeon")
+    for channel in ("pigeon", "webhook"):
+        with pytest.raises(TraceError, match=f"no channel '{channel}'"):
+            choose(person=rita, kinds=[], channel=channel)
     assert set(NoticeChoice.objects.get().kinds) == set(KINDS)
 
 

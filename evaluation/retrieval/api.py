@@ -295,18 +295,8 @@ class Asking:
             outcome = LEFT
         is_kept = random.random() < self.known.serving.logged_share()
         key = request_id(self.owner, is_kept)
-        requests.add(self.entry(key, query, answer, outcome) if is_kept else None)
-        return key
-
-    def entry(self, key: UUID, query: Query, answer: Mapping[str, Any] | None, outcome: str) -> Entry:
-        holds = query.permissions
-        asked = {
-            "mode": query.mode,
-            "k": query.k,
-            "domain": query.domain or "",
-            "permissions": None if holds is None else sorted(holds),
-        }
-        return Entry(
+        asked = {name: value for name, value in query.as_asked().items() if name not in ("query", "exact")}
+        entry = Entry(
             key=key,
             owner=self.owner,
             token=self.token,
@@ -314,11 +304,13 @@ class Asking:
             caller=self.caller,
             via=self.via,
             query=query.query,
-            asked=asked,
+            asked=asked | {"domain": query.domain or ""},
             total_ms=1000 * (time.perf_counter() - self.started),
             answer=answer,
             outcome=outcome,
         )
+        requests.add(entry if is_kept else None)
+        return key
 
 
 class RetrieveView(ApiView):

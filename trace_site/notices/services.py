@@ -128,7 +128,8 @@ def mark_read(notices: models.QuerySet[Notice]) -> int:
 def choose(*, person: Any, kinds: Iterable[str], channel: str = MAIL) -> None:
     """Take these kinds over the channel from now on. Raises TraceError `bad_input`."""
     chosen = sorted(set(kinds))
-    for where, given, known in (("kinds", chosen, KINDS), ("channel", [channel], settings.CHANNELS)):
+    offered = [name for name, (_, called, _) in settings.CHANNELS.items() if called]
+    for where, given, known in (("kinds", chosen, KINDS), ("channel", [channel], offered)):
         if unknown := set(given) - set(known):
             wrong, hint = (
                 f"there is no {where.removesuffix('s')} {min(unknown)!r}.",

@@ -52,8 +52,7 @@ def mail_choice(request: HttpRequest) -> HttpResponse:
     channel = request.POST.get("channel", MAIL)
     choose(person=request.user, kinds=request.POST.getlist("kinds"), channel=channel)
     if channel not in channels():
-        needs = settings.CHANNELS[channel][2]
-        messages.warning(request, f"Saved. This site sends nothing by it until an admin sets {needs}.")
+        messages.warning(request, f"Saved. To send, an admin must set {settings.CHANNELS[channel][2]}.")
     else:
         messages.success(request, "Saved; it holds for notices from now on.")
     return redirect("account")
