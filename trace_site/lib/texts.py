@@ -174,9 +174,21 @@ def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:
 
 
 def json_lines(text: str, shown: str) -> list[tuple[int, str]]:
-    """(number, text) of the lines where several stand that are JSON each; else none."""
+    """(line, text) of each of several JSON values, one a line or one behind the other; none where there is one."""
     lines = list(text_lines(Lines(text, shown)))
-    return lines if len(lines) > 1 and is_json(lines[0][1]) else []
+    if len(lines) > 1 and is_json(lines[0][1]):
+        return lines
+    values: list[tuple[int, str]] = []
+    line, done, decode_at = 1, 0, json.JSONDecoder().raw_decode
+    while begins := re.compile(r"\s*(?=[\[{])").match(text, done):
+        line += text.count("\n", done, begins.end())
+        try:
+            done = decode_at(text, begins.end())[1]
+        except (ValueError, RecursionError):
+            return []
+        values.append((line, text[begins.end() : done]))
+        line += values[-1][1].count("\n")
+    return values if len(values) > 1 and not text[done:].strip() else []
 
 
 def is_json(line: str) -> bool:

@@ -39,6 +39,11 @@ FOREIGN_TEXT = (
         "List its operations as JSON lines, one tool a line.",
     ),
     (r"\A#%RAML", "a RAML document", "Convert it to OpenAPI 3."),
+    (
+        r"\A(?:event|data|id|retry):",
+        "a stream of events",
+        "Keep what stands behind 'data:', one message a line.",
+    ),
     (r"\AFORMAT:\s*1A", "an API Blueprint", "Convert it to OpenAPI 3."),
     (r"^syntax\s*=\s*[\"']proto", "a protobuf file", "Export the service as OpenAPI 3."),
 )
@@ -56,7 +61,10 @@ FOREIGN_KEYS = (
     ("_postman_id", "a Postman collection", "Export it as OpenAPI 3."),
     ("__export_format", "an Insomnia export", "Export it as OpenAPI 3."),
     ("shapes", "an AWS service model", "List its operations as JSON lines, one tool a line."),
+    ("mcpServers", "the settings of an MCP client", "Ask each server for tools/list."),
+    ("rule_text", "a list of rules", "Rules are imported with rules_import."),
     ("tool_name", "a rule", "Rules are imported with rules_import."),
+    ("query", "a list of labelled queries", "Queries are imported with queries_import."),
 )
 
 
@@ -119,10 +127,12 @@ def _json_kind(text: str, cut: bool, in_lines: bool) -> str:
             return "jsonl" if 2 * sum(map(is_json, lines)) >= len(lines) else "document"
         is_line = not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', text)
         return "jsonl" if is_line else "document"
-    if holds_tools([row]):
+    rest = text[end:].lstrip()
+    is_spread = re.search(r"[\r\n]", text[:end].strip()) or (isinstance(row, list) and not rest)
+    if is_spread or holds_tools([row]) or re.match(r"[ \t]*\{", text[end:]):
         return "document"
-    if in_lines or text[end:].strip():
-        return "jsonl" if in_lines or text[end:].lstrip().startswith("{") else "document"
+    if in_lines or rest:
+        return "jsonl" if in_lines or rest.startswith("{") else "document"
     listed = row.get("tools")
     of_tools = isinstance(listed, list) and any(isinstance(tool, dict) for tool in listed)
     return "jsonl" if row.keys() & {"name", "query", "rule_text"} and not of_tools else "document"
@@ -140,12 +150,15 @@ def document_kind(document: Any, shown: str) -> str:
             if kind in document:
                 return kind
         _refuse_foreign(document, shown)
+        if "name" in document:
+            raise refusal(
+                shown, "this is one tool over several lines.", "Write one tool a line (JSON lines)."
+            )
     elif isinstance(document, list) and document and isinstance(document[0], dict):
         first = document[0]
         if first.keys() & {"inputSchema", "input_schema", "arguments"}:
             return "mcp"
-        if "rule_text" in first:
-            raise refusal(shown, "this is a list of rules.", "Rules are imported with rules_import.")
+        _refuse_foreign(first, shown)
         if "/" in str(first.get("name", "")):
             raise refusal(shown, "this is one JSON list of tools.", "Write one tool a line (JSON lines).")
         if "name" in first:

@@ -155,15 +155,21 @@ class Metadata:
         self.types: dict[str, Node] = {}
         self.annotations: dict[str, list[Node]] = defaultdict(list)
         self.callables: dict[str, list[Node]] = defaultdict(list)
+        self.containers: set[str] = set()
+        self.used: set[str] = set()  # targets that were asked for
         for schema in self.schemas:
             for node in schema.children:
                 full = f"{schema.get('Namespace')}.{node.get('Name')}"
                 if node.tag == "EntityType":
                     self.types[full] = node
+                elif node.tag == "EntityContainer":
+                    self.containers.add(full)
                 elif node.tag in {"Function", "Action"}:
                     self.callables[full].append(node)
                 elif node.tag == "Annotations":
                     self.annotations[self.full(node.get("Target"))] += node.all("Annotation")
+                    for one in node.all("Annotation"):
+                        one.attributes.setdefault("Qualifier", node.get("Qualifier"))
 
     def full(self, name: str) -> str:
         """A qualified name, with the types of an overload after it or not, its aliases written out."""
@@ -181,6 +187,7 @@ class Metadata:
             *node.all("Annotation"),
             *(one for target in targets for one in self.annotations.get(target, [])),
         ]
+        self.used.update(targets)
         found.sort(key=lambda annotation: not annotation.get("Qualifier"))
         return {annotation.get("Term").rpartition(".")[2]: annotation for annotation in found}
 
@@ -191,6 +198,26 @@ class Metadata:
         signatures = [types[:1], types] if node.tag == "Action" else [types]
         targets = [full, *(f"{full}({','.join(one)})" for one in signatures)]
         return ",".join(types), self.terms(node, *targets)
+
+    def parameter_texts(self, parameters: list[Node], *targets: str) -> int:
+        """How many parameters have a text of their own."""
+        known = (
+            (one, self.terms(one, *(f"{full}/{one.get('Name')}" for full in targets))) for one in parameters
+        )
+        return sum(bool(about_of(one, terms) or label_of(one, terms)) for one, terms in known)
+
+    def lost(self) -> Iterator[FileRow]:
+        """A note for each text whose target is an overload, or a part of a container, that gives no tool."""
+        for target, annotations in self.annotations.items():
+            head, inside, _ = target.partition("/")
+            meant = (
+                head in self.containers
+                if inside
+                else "(" in head and head.partition("(")[0] in self.callables
+            )
+            if meant and target not in self.used and about_of(NOTHING, self.terms(Node("", {}, annotations))):
+                note = "left out: nothing that gives a tool has this target; check its names and types."
+                yield FileRow(f"{self.shown}#/{target}", note=note)
 
     def keys(self, type_name: str) -> list[str]:
         for _ in range(MAX_BASES):
@@ -216,9 +243,18 @@ def about_of(node: Node, terms: dict[str, Node]) -> str:
     documentation = node.first("Documentation")
     parts = [child.text for tag in ("Summary", "LongDescription") for child in documentation.all(tag)]
     parts.append(node.get("quickinfo"))
-    parts += [stated(terms.get(term, NOTHING), "String") for term in ("Description", "LongDescription")]
+    terms_of_text = ("Description", "LongDescription", "QuickInfo")
+    parts += [stated(terms.get(term, NOTHING), "String") for term in terms_of_text]
     parts = [*dict.fromkeys(" ".join(part.split()) for part in parts if part.strip())]
     return describe(parts[0], " ".join(parts[1:])) if parts else ""
+
+
+def label_of(node: Node, terms: dict[str, Node]) -> str:
+    return node.get("label") or stated(terms.get("Label", NOTHING), "String")
+
+
+def is_bound(node: Node) -> bool:
+    return node.get("IsBound").lower() in {"true", "1"}
 
 
 def tags(node: Node) -> list[str]:
@@ -285,6 +321,7 @@ def read(root: Node, shown: str) -> Iterator[FileRow]:
     schema = next((s for s, c in containers if c.get("IsDefaultEntityContainer") == "true"), containers[0][0])
     places = [(f"{s.get('Namespace')}.{c.get('Name')}", c) for s, c in containers]
     yield from named(api_name(schema, shown), _operations(metadata, places, schema.get("schema-version")))
+    yield from metadata.lost()
 
 
 def api_name(schema: Node, shown: str) -> str:
@@ -314,7 +351,7 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str
     for full, nodes in metadata.callables.items():
         for node in nodes:
             parameters = node.all("Parameter")
-            if node.get("IsBound").lower() == "true" and parameters:
+            if is_bound(node) and parameters:
                 yield _bound(metadata, node, full, parameters, version)
             elif full not in imported:
                 note = "not imported into the container, so nothing can call it."
@@ -322,12 +359,19 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str
 
 
 def _tool(
-    where: str, endpoints: list[str], lead: str, about: str, tags: list[str], deprecated: bool, version: str
+    where: str,
+    endpoints: list[str],
+    lead: str,
+    about: str,
+    tags: list[str],
+    deprecated: bool,
+    version: str,
+    left: int = 0,
 ) -> FileRow:
     """`lead` is made from names; without a text `about` the tool says so."""
     fields = {"permissions": tags, "deprecated": deprecated, "version": version}
     fields |= {"description": describe(lead, about), "source": "" if about else MADE}
-    return FileRow(where, endpoints=endpoints, tell=lambda: fields)
+    return FileRow(where, endpoints=endpoints, tell=lambda: fields, left=left)
 
 
 def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> Iterator[FileRow]:
@@ -346,8 +390,7 @@ def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> It
     about = about_of(node, terms) or about_of(kind, kind_terms)
     about = "" if about.rstrip(".") == name else about.removeprefix(f"{name}. ")
     pairs = ((node, terms), (kind, kind_terms))
-    labels = [one.get("label") or stated(known.get("Label", NOTHING), "String") for one, known in pairs]
-    label = next(filter(None, labels), "")
+    label = next(filter(None, (label_of(*pair) for pair in pairs)), "")
     title = f"{name} ({label})" if label and label.replace(" ", "").casefold() != name.casefold() else name
     keys = ", ".join(metadata.keys(type_name))
     dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
@@ -364,7 +407,7 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
     if not name:
         yield FileRow(where, problem="the import has no name.")
         return
-    unbound = [one for one in metadata.callables.get(called, []) if one.get("IsBound").lower() != "true"]
+    unbound = [one for one in metadata.callables.get(called, []) if not is_bound(one)]
     unbound = sorted(unbound or [node], key=lambda one: len(one.all("Parameter")))
     method = node.get("HttpMethod") or ("POST" if node.tag == "ActionImport" else "GET")
     own = metadata.terms(node, target)
@@ -375,7 +418,7 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
         rest = ", ".join(one.get("Name") for one in parameters)
         types = types or ",".join(one.get("Type") for one in parameters)
         special = about_of(source, terms)
-        about = general or special or node.get("label")
+        about = general or special or label_of(node, own) or label_of(source, terms)
         lead = f"{sentence(name)} ({method}{f', with {rest}' if rest else ''})."
         plain, full = [name, f"{method}{name}"], [f"{name}({rest})", f"{name}({types})"]
         if several := len(unbound) > 1:
@@ -389,6 +432,7 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
             tags(node),
             dead,
             version,
+            metadata.parameter_texts(parameters, called, f"{called}({types})"),
         )
 
 
@@ -398,9 +442,10 @@ def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], ve
     owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")
     rest = ", ".join(parameter.get("Name") for parameter in parameters[1:])
     types, terms = metadata.overload(node, full)
-    about = about_of(node, terms)
+    about = about_of(node, terms) or label_of(node, terms)
+    left = metadata.parameter_texts(parameters[1:], full, f"{full}({types})")
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
     dead = is_deprecated(terms) or says_deprecated(about)
     where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})", f"{endpoint}({types})"]
-    return _tool(where, endpoints, "" if about else lead, about, [], dead, version)
+    return _tool(where, endpoints, "" if about else lead, about, [], dead, version, left)

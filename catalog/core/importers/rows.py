@@ -3,7 +3,7 @@
 Words of a vendor's file as the catalog keeps them: plain descriptions, API names from file names.
 """
 
-import html
+import html.entities
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ from trace_site.lib.letters import STOPS, entered, invisible
 
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
+MAX_UNREAD = 20
+FIELDS = {"name", "description", "permissions", "deprecated", "version", "source", "domain"}
 MADE = "no description in the file; made from the name"  # the source of such a tool
 # every repetition is bounded, so that no text takes more than linear time
 SCRIPT = re.compile(
@@ -75,7 +77,8 @@ class FileRow:
     """One row or operation. `fields` make a tool; `problem` says why not; `note` tells what is no tool by design.
 
     `name` is the tool that a row with a problem stands for, as far as it is known. `endpoints` are what a tool may be
-    called, best first: `named` chooses, and only then are its texts written out by `tell`.
+    called, best first: `named` chooses, and only then are its texts written out by `tell`. `left` counts the texts of
+    its parameters, which a tool does not hold.
     """
 
     where: str
@@ -85,6 +88,7 @@ class FileRow:
     note: str = ""
     endpoints: Sequence[str] = ()
     tell: Callable[[], Mapping[str, Any]] = dict
+    left: int = 0
 
 
 @dataclass(slots=True)
@@ -104,6 +108,8 @@ def collect(
     file = CatalogFile(fmt)
     text = 0
     made: list[ToolRecord] = []
+    left: list[FileRow] = []
+    unread: dict[str, str] = {}  # a field that no tool has, and where it was met first
     for row in rows:
         where = printable(row.where)
         if row.note:
@@ -113,7 +119,9 @@ def collect(
             if row.problem:
                 raise TraceError(row.problem, code="bad_tool")
             file.records.append(parse_tool(row.fields, where))
-            if hidden := invisible(dict(row.fields)):
+            left += [row] if row.left else []
+            unread = {**dict.fromkeys(row.fields.keys() - FIELDS, where), **unread}
+            if hidden := invisible({key: row.fields.get(key) for key in FIELDS}):
                 what = f"{hidden} character{'s' * (hidden != 1)} that nobody sees"
                 file.notes.append(RowError(where, f"{what}, in '{file.records[-1].name}'."))
             text += len(file.records[-1].description)
@@ -139,6 +147,13 @@ def collect(
         many = f"{len(made)} tools such as {made[0].name}" if len(made) > 1 else made[0].name
         note = f"{many}: no description in the file; one was made from the name. Write a better one there."
         file.notes.append(RowError(made[0].where, note))
+    if left:
+        total, name = sum(row.left for row in left), left[0].fields["name"]
+        note = f"left out: {total:,} text{'s' * (total != 1)} of parameters, from {name} on. A tool holds its own"
+        note += " description only; say there what tells it from its look-alikes."
+        file.notes.append(RowError(printable(left[0].where), printable(note)))
+    for key, where in sorted(unread.items())[:MAX_UNREAD]:
+        file.notes.append(RowError(where, printable(f"left out: '{key[:60]}' is no field of a tool.")))
     return file
 
 
@@ -158,7 +173,7 @@ def named(api: str, rows: Iterable[FileRow]) -> Iterator[FileRow]:
         else:
             yield row
     for row, endpoint in zip(tools, unique_names([row.endpoints for row in tools]), strict=True):
-        yield FileRow(row.where, {"name": f"{api}/{endpoint}", **row.tell()})
+        yield FileRow(row.where, {"name": f"{api}/{endpoint}", **row.tell()}, left=row.left)
 
 
 def unique_names(candidates: Sequence[Sequence[str]]) -> list[str]:
@@ -197,11 +212,17 @@ def plain_text(text: str) -> str:
             return match[0]
         return "" if INLINE.fullmatch(name) else " "
 
-    text = LINE_MARKS.sub("", ENTITY.sub(lambda match: html.unescape(match[0]), TAG.sub(untag, text)))
+    text = LINE_MARKS.sub("", ENTITY.sub(_character, TAG.sub(untag, text)))
     for pattern, replacement in INLINE_MARKS:
         text = pattern.sub(replacement, text)
     held = iter(pieces)
     return " ".join(re.sub(HELD, lambda _: next(held, ""), text.replace("`", "")).split())
+
+
+def _character(entity: re.Match[str]) -> str:
+    """The character that an entity of HTML names; `&region_id;` names none, though `&reg` does."""
+    known = entity[0][1] == "#" or entity[0][1:] in html.entities.html5
+    return html.unescape(entity[0]) if known else entity[0]
 
 
 def describe(summary: Any, description: Any) -> str:
