@@ -19,7 +19,6 @@ from catalog.core.tool import (
     CatalogDiff,
     RowError,
     StoredTool,
-    ToolRecord,
     diff_catalog,
     search_words,
 )

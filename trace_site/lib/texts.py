@@ -27,6 +27,8 @@ LONGEST = 25_000_000  # characters of one line or row
 MARKS = ",;\t|，；"
 ONE_COLUMN = "\x1f"  # what separates the cells of a sheet that has one column
 HEAD_LINES, TITLES = 50, 5  # lines of a header, and above it
+LINE_END = re.compile(r"\r\n?|\n")
+VALUE = re.compile(r"[\s,]*(?=[\[{\"])")  # what stands before a JSON value that follows another
 SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # a note of spreadsheets to themselves
 
 
@@ -67,7 +69,7 @@ def decode(data: bytes, shown: str) -> str:
 
 def _position(before: str) -> str:
     """line:column of what follows the text."""
-    lines = re.split(r"\r\n?|\n", before)
+    lines = LINE_END.split(before)
     return f"{len(lines)}:{len(lines[-1]) + 1}"
 
 
@@ -162,7 +164,7 @@ def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:
     try:
         document = parse_json(text, where, hint)
     except TraceError:
-        if not (lines := json_lines(text, where)):
+        if not (lines := json_lines(text)):
             raise
         for number, line in lines:
             yield number, parse_json(line, f"{where}:{number}", hint, lines=False)
@@ -173,22 +175,20 @@ def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:
     yield from enumerate(document if isinstance(document, list) else [document], start=1)
 
 
-def json_lines(text: str, shown: str) -> list[tuple[int, str]]:
-    """(line, text) of each of several JSON values, one a line or one behind the other; none where there is one."""
-    lines = list(text_lines(Lines(text, shown)))
-    if len(lines) > 1 and is_json(lines[0][1]):
-        return lines
+def json_lines(text: str) -> list[tuple[int, str]]:
+    """(line, text) of each of several JSON values, on lines of their own or not; none where there is one. One that is
+    cut or wrong is the last."""
     values: list[tuple[int, str]] = []
-    line, done, decode_at = 1, 0, json.JSONDecoder().raw_decode
-    while begins := re.compile(r"\s*(?=[\[{])").match(text, done):
-        line += text.count("\n", done, begins.end())
+    line, done = 1, 0
+    while done < len(text) and (begins := VALUE.match(text, done)):
+        line += len(LINE_END.findall(text, done, begins.end()))
         try:
-            done = decode_at(text, begins.end())[1]
+            _, done = json.JSONDecoder().raw_decode(text, begins.end())
         except (ValueError, RecursionError):
-            return []
+            done = len(text)
         values.append((line, text[begins.end() : done]))
-        line += values[-1][1].count("\n")
-    return values if len(values) > 1 and not text[done:].strip() else []
+        line += len(LINE_END.findall(values[-1][1]))
+    return values if len(values) > 1 and not text[done:].strip(" ,\t\r\n") else []
 
 
 def is_json(line: str) -> bool:

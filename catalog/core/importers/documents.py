@@ -4,7 +4,6 @@ Numbers stay texts as written, so that a version 1.10 does not become 1.1. Nothi
 A key written twice in one object is kept aside (`Twice`), so that no operation is lost in silence.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +27,8 @@ def read_document(path: Path, shown: str) -> Any:
         try:
             return _read_json(text, shown)
         except TraceError:
-            if lines := json_lines(text, shown):
-                return [_read_json(line, f"{shown}:{number}") for number, line in lines]
+            if lines := json_lines(text):
+                return [_read_json(one, f"{shown}:{number}", lines=False) for number, one in lines]
             if Path(shown).suffix.lower() not in {".yaml", ".yml"}:
                 raise  # YAML may begin with a brace as well
     return YamlTree(shown).read(text)
@@ -49,22 +48,9 @@ def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> Tr
     return TraceError(message, code=code, where=shown, hint=hint)
 
 
-def _read_json(text: str, shown: str) -> Any:
-    doubles: list[Twice] = []
-
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if isinstance(found := keep_twice(pairs), Twice):
-            doubles.append(found)
-        return found
-
+def _read_json(text: str, where: str, *, lines: bool = True) -> Any:
     hooks: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}
-    value = parse_json(text, shown, BAD_JSON, object_pairs_hook=build, **hooks)
-    for found in doubles[:20]:  # the line of a key is known when the text holds the key exactly twice
-        key, lost, _ = found.earlier[0]
-        quoted = json.dumps(key, ensure_ascii=False)
-        if text.count(quoted) == 2:
-            found.earlier[0] = key, lost, text.count("\n", 0, text.rfind(quoted)) + 1
-    return value
+    return parse_json(text, where, BAD_JSON, lines=lines, object_pairs_hook=keep_twice, **hooks)
 
 
 # YAML is built from parser events, without a node graph: ten megabytes take about sixty. It is the core schema of

@@ -40,7 +40,8 @@ KEPT |= {"ActionImport", "Function", "Action", "Parameter", "EntityType", "Key",
 KEPT |= {"Annotation", "Record", "PropertyValue", "Collection", "Bool", "String", "EnumMember"}
 KEPT |= {"Documentation", "Summary", "LongDescription", "tagcollection", "tag"}
 TERMS = {"InsertRestrictions", "UpdateRestrictions", "DeleteRestrictions", "ReadRestrictions", "Revisions"}
-TERMS |= {"Description", "LongDescription", "Label", "QuickInfo"}
+TEXTS = ("Description", "LongDescription", "QuickInfo")
+TERMS |= {*TEXTS, "Label"}
 OTHERS = {
     "definitions": ("a WSDL file", "List its operations as JSON lines, one tool a line."),
     "description": ("a WSDL file", "List its operations as JSON lines, one tool a line."),
@@ -201,21 +202,17 @@ class Metadata:
 
     def parameter_texts(self, parameters: list[Node], *targets: str) -> int:
         """How many parameters have a text of their own."""
-        known = (
-            (one, self.terms(one, *(f"{full}/{one.get('Name')}" for full in targets))) for one in parameters
-        )
-        return sum(bool(about_of(one, terms) or label_of(one, terms)) for one, terms in known)
+        full = [[f"{target}/{one.get('Name')}" for target in targets] for one in parameters]
+        known = [(one, self.terms(one, *names)) for one, names in zip(parameters, full, strict=True)]
+        return sum(bool(about_of(*pair) or label_of(*pair)) for pair in known)
 
     def lost(self) -> Iterator[FileRow]:
         """A note for each text whose target is an overload, or a part of a container, that gives no tool."""
         for target, annotations in self.annotations.items():
             head, inside, _ = target.partition("/")
-            meant = (
-                head in self.containers
-                if inside
-                else "(" in head and head.partition("(")[0] in self.callables
-            )
-            if meant and target not in self.used and about_of(NOTHING, self.terms(Node("", {}, annotations))):
+            known = self.containers if inside else self.callables if "(" in head else ()
+            meant = target not in self.used and head.partition("(")[0] in known
+            if meant and about_of(NOTHING, self.terms(Node("", {}, annotations))):
                 note = "left out: nothing that gives a tool has this target; check its names and types."
                 yield FileRow(f"{self.shown}#/{target}", note=note)
 
@@ -243,18 +240,13 @@ def about_of(node: Node, terms: dict[str, Node]) -> str:
     documentation = node.first("Documentation")
     parts = [child.text for tag in ("Summary", "LongDescription") for child in documentation.all(tag)]
     parts.append(node.get("quickinfo"))
-    terms_of_text = ("Description", "LongDescription", "QuickInfo")
-    parts += [stated(terms.get(term, NOTHING), "String") for term in terms_of_text]
+    parts += [stated(terms.get(term, NOTHING), "String") for term in TEXTS]
     parts = [*dict.fromkeys(" ".join(part.split()) for part in parts if part.strip())]
     return describe(parts[0], " ".join(parts[1:])) if parts else ""
 
 
 def label_of(node: Node, terms: dict[str, Node]) -> str:
     return node.get("label") or stated(terms.get("Label", NOTHING), "String")
-
-
-def is_bound(node: Node) -> bool:
-    return node.get("IsBound").lower() in {"true", "1"}
 
 
 def tags(node: Node) -> list[str]:
@@ -351,25 +343,15 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str
     for full, nodes in metadata.callables.items():
         for node in nodes:
             parameters = node.all("Parameter")
-            if is_bound(node) and parameters:
+            if node.get("IsBound").lower() == "true" and parameters:
                 yield _bound(metadata, node, full, parameters, version)
             elif full not in imported:
                 note = "not imported into the container, so nothing can call it."
                 yield FileRow(f"{metadata.shown}#/{full}", note=note)
 
 
-def _tool(
-    where: str,
-    endpoints: list[str],
-    lead: str,
-    about: str,
-    tags: list[str],
-    deprecated: bool,
-    version: str,
-    left: int = 0,
-) -> FileRow:
+def _tool(where: str, endpoints: list[str], lead: str, about: str, left: int = 0, **fields: Any) -> FileRow:
     """`lead` is made from names; without a text `about` the tool says so."""
-    fields = {"permissions": tags, "deprecated": deprecated, "version": version}
     fields |= {"description": describe(lead, about), "source": "" if about else MADE}
     return FileRow(where, endpoints=endpoints, tell=lambda: fields, left=left)
 
@@ -398,7 +380,8 @@ def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> It
         lead = verb.of_singleton if node.tag == "Singleton" else verb.of_set
         words = lead.format(title, f" ({keys})" if keys else "")
         endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
-        yield _tool(where, endpoints, words, about, tags(node) or tags(kind), dead, version)
+        more = {"permissions": tags(node) or tags(kind), "deprecated": dead, "version": version}
+        yield _tool(where, endpoints, words, about, **more)
 
 
 def _imports(metadata: Metadata, node: Node, target: str, called: str, version: str) -> Iterator[FileRow]:
@@ -407,7 +390,7 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
     if not name:
         yield FileRow(where, problem="the import has no name.")
         return
-    unbound = [one for one in metadata.callables.get(called, []) if not is_bound(one)]
+    unbound = [one for one in metadata.callables.get(called, []) if one.get("IsBound").lower() != "true"]
     unbound = sorted(unbound or [node], key=lambda one: len(one.all("Parameter")))
     method = node.get("HttpMethod") or ("POST" if node.tag == "ActionImport" else "GET")
     own = metadata.terms(node, target)
@@ -429,10 +412,10 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
             [name, *full, *plain[1:]] if several else [*plain, *full],
             lead if several and not special or not about else "",
             about,
-            tags(node),
-            dead,
-            version,
             metadata.parameter_texts(parameters, called, f"{called}({types})"),
+            permissions=tags(node),
+            deprecated=dead,
+            version=version,
         )
 
 
@@ -448,4 +431,5 @@ def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], ve
     endpoint = f"{owner}.{node.get('Name')}"
     dead = is_deprecated(terms) or says_deprecated(about)
     where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})", f"{endpoint}({types})"]
-    return _tool(where, endpoints, "" if about else lead, about, [], dead, version, left)
+    more = {"permissions": [], "deprecated": dead, "version": version}
+    return _tool(where, endpoints, "" if about else lead, about, left, **more)

@@ -7,7 +7,7 @@ Every operation is found, or the row says why not. Local references are followed
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -69,11 +69,10 @@ def _layers(document: Json, value: Any, followed: list[str] | None = None, depth
         if not isinstance(ref, str) or depth > MAX_NESTED or len(followed) >= MAX_REFERENCES:
             raise _broken(ref)
         followed.append(ref)
-        value = _target(document, ref, followed, depth)
-        if any(value is one for one in met):
+        met.append(_target(document, ref, followed, depth))
+        if any(met[-1] is one for one in met[:-1]):
             raise _broken(ref)
-        met.append(value)
-        yield value
+        yield (value := met[-1])
 
 
 def _target(document: Json, ref: str, followed: list[str], depth: int) -> Any:
@@ -177,7 +176,7 @@ def _text(document: Json, value: Any) -> str:
 
 
 def _operations(document: Json, shown: str) -> Iterator[FileRow]:
-    yield from _lost_texts(document, _resolved(document, document.get("info")), f"{shown}#/info", ("title",))
+    yield from _lost_texts(document, _resolved(document, document.get("info")), f"{shown}#/info")
     used: list[Any] = []
     for key in PATH_MAPS:
         for path, item, line in _entries(_resolved(document, document.get(key))):
@@ -187,8 +186,8 @@ def _operations(document: Json, shown: str) -> Iterator[FileRow]:
     items = _resolved(document, _resolved(document, document.get("components")).get("pathItems"))
     for name, item in items.items():
         if id(item) not in reached and METHODS & _object(item).keys():
-            note = "no path leads to it, so it is no tool."
-            yield FileRow(f"{shown}#/components/pathItems/{_step(name)}", note=note)
+            where = f"{shown}#/components/pathItems/{_step(name)}"
+            yield FileRow(where, note="no path leads to it, so it is no tool.")
 
 
 def _entries(values: Json) -> Iterator[tuple[str, Any, int | None]]:
@@ -313,23 +312,16 @@ def _parameter_texts(document: Json, fields: Json, item: Json) -> int:
     return sum(bool(_object(one).keys() & {"description", "$ref"}) for one in found)
 
 
-def _lost_texts(
-    document: Json,
-    fields: Json,
-    where: str,
-    keys: Sequence[str] = ("operationId", "summary", "description", "tags"),
-) -> Iterator[FileRow]:
-    """A note for each field that should be a text, or a list of texts, and is none."""
-    for key in keys:
-        held = _listed(document, fields.get(key)) if key == "tags" else [_followed(document, fields.get(key))]
-        for value in held:
-            if isinstance(value, dict) and "$ref" in value:
-                ref = str(value["$ref"])[:200]
-                note = f"left out: the reference '{ref}' cannot be followed; write its text here."
-                yield FileRow(f"{where}/{key}", note=note)
-            elif value is not None and not isinstance(value, str):
-                note = f"left out: {KINDS.get(type(value), 'this')} is no text."
-                yield FileRow(f"{where}/{key}", note=note)
+def _lost_texts(document: Json, fields: Json, where: str) -> Iterator[FileRow]:
+    """A note for each field that should be a text and is none."""
+    for key in ("title", "operationId", "summary", "description"):
+        value = _followed(document, fields.get(key))
+        if isinstance(value, dict) and "$ref" in value:
+            ref = str(value["$ref"])[:200]
+            note = f"left out: the reference '{ref}' cannot be followed; write its text here."
+            yield FileRow(f"{where}/{key}", note=note)
+        elif value is not None and not isinstance(value, str):
+            yield FileRow(f"{where}/{key}", note=f"left out: {KINDS.get(type(value), 'this')} is no text.")
 
 
 def _at(line: int) -> str:
