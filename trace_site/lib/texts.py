@@ -191,6 +191,11 @@ def json_lines(text: str) -> list[tuple[int, str]]:
     return values if len(values) > 1 and not text[done:].strip(" ,\t\r\n") else []
 
 
+def mapping(value: Any) -> dict[str, Any]:
+    """A value that is an object; an empty one in the place of any other."""
+    return value if isinstance(value, dict) else {}
+
+
 def is_json(line: str) -> bool:
     """Whether a line is a JSON value that is not only a part of one, as brackets and commas are."""
     try:

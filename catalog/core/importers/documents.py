@@ -4,6 +4,7 @@ Numbers stay texts as written, so that a version 1.10 does not become 1.1. Nothi
 A key written twice in one object is kept aside (`Twice`), so that no operation is lost in silence.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,9 +49,22 @@ def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> Tr
     return TraceError(message, code=code, where=shown, hint=hint)
 
 
-def _read_json(text: str, where: str, *, lines: bool = True) -> Any:
+def _read_json(text: str, shown: str, *, lines: bool = True) -> Any:
+    doubles: list[Twice] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = keep_twice(pairs)
+        doubles.extend([found] if isinstance(found, Twice) else ())
+        return found
+
     hooks: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}
-    return parse_json(text, where, BAD_JSON, lines=lines, object_pairs_hook=keep_twice, **hooks)
+    value = parse_json(text, shown, BAD_JSON, lines=lines, object_pairs_hook=build, **hooks)
+    for found in doubles[:20]:  # the line of a key is known when the text holds the key exactly twice
+        key, lost, _ = found.earlier[0]
+        quoted = json.dumps(key, ensure_ascii=False)
+        if text.count(quoted) == 2:
+            found.earlier[0] = key, lost, text.count("\n", 0, text.rfind(quoted)) + 1
+    return value
 
 
 # YAML is built from parser events, without a node graph: ten megabytes take about sixty. It is the core schema of

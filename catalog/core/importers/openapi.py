@@ -26,7 +26,7 @@ from catalog.core.importers.rows import (
 from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
-from trace_site.lib.texts import Twice
+from trace_site.lib.texts import Twice, mapping
 
 Json = dict[str, Any]
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}
@@ -43,7 +43,7 @@ MAX_NESTED = 50  # references on the way of a pointer that another one asked for
 def read(document: Json, shown: str) -> Iterator[FileRow]:
     """Every operation of the document, with its JSON pointer."""
     _check(document, shown)
-    webhooks = _object(document.get("webhooks", document.get("x-webhooks")))
+    webhooks = mapping(document.get("webhooks", document.get("x-webhooks")))
     if webhooks:
         note = f"{len(webhooks)} webhooks: the vendor calls them, so they are no tools."
         yield FileRow(f"{shown}#/webhooks", note=note)
@@ -105,12 +105,8 @@ def _followed(document: Json, value: Any) -> Any:
     return value
 
 
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
 def _resolved(document: Json, value: Any) -> Json:
-    return _object(_followed(document, value))
+    return mapping(_followed(document, value))
 
 
 def _check(document: Json, shown: str) -> None:
@@ -158,7 +154,7 @@ def api_version(document: Json) -> str:
     if len(found) == 1 and (only := found.pop()):
         return only
     servers = document.get("servers")
-    url = _object(servers[0]).get("url") if isinstance(servers, list) and servers else ""
+    url = mapping(servers[0]).get("url") if isinstance(servers, list) and servers else ""
     url = url or document.get("basePath")
     path = re.sub(r"^\w+://[^/]*", "", url) if isinstance(url, str) else ""
     at_end = re.search(r"/v([0-9]{1,4})/?$", path, re.IGNORECASE)
@@ -185,7 +181,7 @@ def _operations(document: Json, shown: str) -> Iterator[FileRow]:
     reached = {id(item) for item in used}
     items = _resolved(document, _resolved(document, document.get("components")).get("pathItems"))
     for name, item in items.items():
-        if id(item) not in reached and METHODS & _object(item).keys():
+        if id(item) not in reached and METHODS & mapping(item).keys():
             where = f"{shown}#/components/pathItems/{_step(name)}"
             yield FileRow(where, note="no path leads to it, so it is no tool.")
 
@@ -206,34 +202,22 @@ def _path_operations(
             used.append(part)
             if isinstance(part, dict):
                 beside, held = held, {**part, **held}
-                yield from _part_operations(document, path, part, where, doubled, beside, held)
+                yield from _lost_texts(document, part, where)
+                for method, fields, line in _methods(document, part):
+                    at, line = f"{where}/{_step(method)}", doubled if line is None else line
+                    if method in beside:
+                        note = "left out: the path has an operation of its own beside the reference."
+                        yield FileRow(at, note=note)
+                    elif line is None:
+                        yield from _operation(document, at, method, path, fields, held)
+                    else:
+                        problem = f"written twice{_at(line)}; only the last one of a key would count."
+                        yield FileRow(at, problem=problem)
             elif part is not None:
                 problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
                 yield FileRow(where, problem=problem)
     except TraceError as error:
         yield FileRow(where, problem=error.message)
-        return
-    if item is None or (isinstance(item, dict) and held.keys() <= {*ITEM_KEYS} - {"additionalOperations"}):
-        yield FileRow(where, note="this path has no operation.")
-
-
-def _part_operations(
-    document: Json, path: str, part: Json, where: str, doubled: int | None, beside: Json, held: Json
-) -> Iterator[FileRow]:
-    yield from _lost_texts(document, part, where)
-    for method, fields, own_line in _methods(document, part):
-        at = f"{where}/{_step(method)}"
-        line = doubled if own_line is None else own_line
-        if method in beside:
-            yield FileRow(at, note="left out: the path has an operation of its own beside the reference.")
-        elif line is not None:
-            problem = f"written twice{_at(line)}; only the last one of a key would count."
-            yield FileRow(at, problem=problem)
-        # a method that no specification names is still an operation of the file
-        elif "/" in method or method.lower() in METHODS or OPERATION & _resolved(document, fields).keys():
-            yield from _operation(document, at, method.rpartition("/")[2], path, fields, held)
-        else:
-            yield FileRow(at, note=f"left out: '{method[:60]}' is no method of HTTP.")
 
 
 def _methods(document: Json, item: Json) -> Iterator[tuple[str, Any, int | None]]:
@@ -252,7 +236,10 @@ def _operation(
     except TraceError as error:
         yield FileRow(where, problem=error.message)
         return
-    fields = layers[-1]
+    fields, word = layers[-1], method.rpartition("/")[2]
+    if method == word and word.lower() not in METHODS and not OPERATION & mapping(fields).keys():
+        yield FileRow(where, note=f"left out: '{method[:60]}' is no method of HTTP.")
+        return
     if not isinstance(fields, dict):
         problem = f"an operation must be an object, not {KINDS.get(type(fields), 'nothing')}."
         yield FileRow(where, problem=problem)
@@ -264,12 +251,12 @@ def _operation(
     for beside in reversed(layers[:-1]):  # keys beside a reference win over what it points to
         fields = {**fields, **{key: beside[key] for key in USED_KEYS if key in beside}}
     own_id = " ".join(_text(document, fields.get("operationId")).split())
-    call = f"{method.upper()} {path}"
-    endpoints = [name for name in (own_id, method.upper() + camel_case(path), call) if name]
+    call = f"{word.upper()} {path}"
+    endpoints = [name for name in (own_id, word.upper() + camel_case(path), call) if name]
     tell = partial(_fields, document, fields, item, own_id, call)
     yield FileRow(where, endpoints=endpoints, tell=tell, left=_parameter_texts(document, fields, item))
     yield from _lost_texts(document, fields, where)
-    if calls := _object(fields.get("callbacks")):
+    if calls := mapping(fields.get("callbacks")):
         note = f"{len(calls)} callbacks: the vendor calls them, so they are no tools."
         yield FileRow(f"{where}/callbacks", note=note)
 
@@ -287,7 +274,7 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
     flag = _followed(document, fields.get("deprecated"))
     flag = {"true": True, "false": False}.get(flag.lower()) if isinstance(flag, str) else flag
     required = _listed(document, fields.get("security", document.get("security")))
-    lists = [_listed(document, values) for one in required for values in _object(one).values()]
+    lists = [_listed(document, values) for one in required for values in mapping(one).values()]
     scopes = [scope for values in lists for scope in values if isinstance(scope, str)]
     tags = [tag for tag in _listed(document, fields.get("tags")) if isinstance(tag, str)]
     return {
@@ -309,7 +296,7 @@ def _parameter_texts(document: Json, fields: Json, item: Json) -> int:
     """How many parameters and bodies have a text of their own, or stand in another file."""
     found = [*_listed(document, item.get("parameters")), *_listed(document, fields.get("parameters"))]
     found.append(_followed(document, fields.get("requestBody")))
-    return sum(bool(_object(one).keys() & {"description", "$ref"}) for one in found)
+    return sum(bool(mapping(one).keys() & {"description", "$ref"}) for one in found)
 
 
 def _lost_texts(document: Json, fields: Json, where: str) -> Iterator[FileRow]:

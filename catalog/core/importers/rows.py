@@ -13,7 +13,7 @@ from typing import Any
 
 from catalog.core.tool import MAX_DESCRIPTION, RowError, ToolRecord, parse_tool
 from catalog.core.words import camel_case, join_words, name_words
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, printable
 from trace_site.lib.letters import STOPS, entered, invisible
 
 MAX_TOOLS = 200_000
@@ -129,7 +129,7 @@ def collect(
         except TraceError as error:
             name = row.name or row.fields.get("name")
             name = entered(name).strip() if isinstance(name, str) else ""
-            file.errors.append(RowError(where, printable(error.message), name))
+            file.errors.append(RowError(where, error.message, printable(name)))
         if max_errors is not None and len(file.errors) >= max_errors:
             break
         if len(file.records) > MAX_TOOLS:
@@ -155,13 +155,6 @@ def collect(
     for key, where in sorted(unread.items())[:MAX_UNREAD]:
         file.notes.append(RowError(where, printable(f"left out: '{key[:60]}' is no field of a tool.")))
     return file
-
-
-def printable(text: str) -> str:
-    """A place or message that can be stored: NUL and halves of surrogate pairs are written as escapes."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def named(api: str, rows: Iterable[FileRow]) -> Iterator[FileRow]:
