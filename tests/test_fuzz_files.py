@@ -22,7 +22,7 @@ from synthesis.core.blind import BlindReading, sheet
 from synthesis.core.recipe import load_recipe
 from synthesis.generate.imports import samples_import
 from synthesis.management.commands.synthesis_blind import Command as Blind
-from tests.catalog.test_importers_field import OVERLOADS, PAGES, REF_CHAIN
+from tests.catalog.test_importers_field import IN_TOOLS, OVERLOADS, PAGES, REF_CHAIN
 from tests.factories import make_tool
 from tests.tokens import token_of
 from trace_site.access import ROLES
@@ -91,7 +91,7 @@ SEEDS: dict[str, tuple[str, str]] = {  # what is mutated: the name of the file, 
     "odata": ("hr.xml", OVERLOADS),
     "mcp": ("acme.json", json.dumps(PAGES)),
     "pages": ("acme.jsonl", lines(PAGES)),
-    "model-tools": ("assistant.json", json.dumps({"tools": [{"type": "function", "function": {"name": "a"}}]})),
+    "model-tools": ("assistant.json", json.dumps({"tools": [{"type": "function", "function": IN_TOOLS}]})),
     "rules": ("rules.json", json.dumps(RULES)),
     "rules-sheet": ("rules.csv", table(RULES)),
     "queries": ("queries.jsonl", lines(QUERIES)),
