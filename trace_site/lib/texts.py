@@ -196,6 +196,11 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def pointer_step(part: str) -> str:
+    """One step of a JSON pointer (RFC 6901)."""
+    return part.replace("~", "~0").replace("/", "~1")
+
+
 def is_json(line: str) -> bool:
     """Whether a line is a JSON value that is not only a part of one, as brackets and commas are."""
     try:

@@ -150,7 +150,7 @@ class Metadata:
 
     def __init__(self, root: Node, shown: str) -> None:
         holders = [root, *root.all("DataServices")]
-        self.shown = shown
+        self.shown, self.version = shown, ""
         self.schemas = [root] if root.tag == "Schema" else [s for h in holders for s in h.all("Schema")]
         self.aliases = {s.get("Alias"): s.get("Namespace") for s in self.schemas if s.get("Alias")}
         self.types: dict[str, Node] = {}
@@ -311,8 +311,9 @@ def read(root: Node, shown: str) -> Iterator[FileRow]:
         hint = "Ask the server for its whole $metadata."
         raise refusal(shown, "the metadata has no entity container, so it holds no tools.", hint)
     schema = next((s for s, c in containers if c.get("IsDefaultEntityContainer") == "true"), containers[0][0])
+    metadata.version = schema.get("schema-version")
     places = [(f"{s.get('Namespace')}.{c.get('Name')}", c) for s, c in containers]
-    yield from named(api_name(schema, shown), _operations(metadata, places, schema.get("schema-version")))
+    yield from named(api_name(schema, shown), _operations(metadata, places))
     yield from metadata.lost()
 
 
@@ -329,34 +330,44 @@ def api_name(schema: Node, shown: str) -> str:
     return f"{name}V{int(revision[1:])}" if revision else name
 
 
-def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str) -> Iterator[FileRow]:
+def _operations(metadata: Metadata, places: list[tuple[str, Node]]) -> Iterator[FileRow]:
     """Imports first: they keep the names their vendor gave them."""
     imported: set[str] = set()
     for place, container in places:
         for node in container.all("FunctionImport", "ActionImport"):
             imported.add(called := metadata.full(node.get("Function") or node.get("Action")))
-            yield from _imports(metadata, node, f"{place}/{node.get('Name')}", called, version)
+            yield from _imports(metadata, node, f"{place}/{node.get('Name')}", called)
     for place, container in places:
         for node in container.all("EntitySet", "Singleton"):
-            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}", version)
+            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}")
     # functions and actions bound to a type; unbound ones can only be called through an import
     for full, nodes in metadata.callables.items():
         for node in nodes:
             parameters = node.all("Parameter")
             if node.get("IsBound").lower() == "true" and parameters:
-                yield _bound(metadata, node, full, parameters, version)
+                yield _bound(metadata, node, full, parameters)
             elif full not in imported:
                 note = "not imported into the container, so nothing can call it."
                 yield FileRow(f"{metadata.shown}#/{full}", note=note)
 
 
-def _tool(where: str, endpoints: list[str], lead: str, about: str, left: int = 0, **fields: Any) -> FileRow:
+def _tool(
+    metadata: Metadata,
+    where: str,
+    endpoints: list[str],
+    lead: str,
+    about: str,
+    dead: bool,
+    tags: list[str],
+    left: int,
+) -> FileRow:
     """`lead` is made from names; without a text `about` the tool says so."""
-    fields |= {"description": describe(lead, about), "source": "" if about else MADE}
+    fields = {"description": describe(lead, about), "source": "" if about else MADE, "permissions": tags}
+    fields |= {"deprecated": dead or says_deprecated(about), "version": metadata.version}
     return FileRow(where, endpoints=endpoints, tell=lambda: fields, left=left)
 
 
-def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> Iterator[FileRow]:
+def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[FileRow]:
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     type_name = metadata.full(node.get("EntityType") or node.get("Type"))
     kind = metadata.types.get(type_name, NOTHING)
@@ -375,16 +386,15 @@ def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> It
     label = next(filter(None, (label_of(*pair) for pair in pairs)), "")
     title = f"{name} ({label})" if label and label.replace(" ", "").casefold() != name.casefold() else name
     keys = ", ".join(metadata.keys(type_name))
-    dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
+    dead = is_deprecated(terms) or is_deprecated(kind_terms)
     for verb in verbs:
         lead = verb.of_singleton if node.tag == "Singleton" else verb.of_set
         words = lead.format(title, f" ({keys})" if keys else "")
         endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
-        more = {"permissions": tags(node) or tags(kind), "deprecated": dead, "version": version}
-        yield _tool(where, endpoints, words, about, **more)
+        yield _tool(metadata, where, endpoints, words, about, dead, tags(node) or tags(kind), 0)
 
 
-def _imports(metadata: Metadata, node: Node, target: str, called: str, version: str) -> Iterator[FileRow]:
+def _imports(metadata: Metadata, node: Node, target: str, called: str) -> Iterator[FileRow]:
     """One tool for each overload of what is imported, the shortest first: it has the plain name."""
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     if not name:
@@ -402,24 +412,18 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
         types = types or ",".join(one.get("Type") for one in parameters)
         special = about_of(source, terms)
         about = general or special or label_of(node, own) or label_of(source, terms)
-        lead = f"{sentence(name)} ({method}{f', with {rest}' if rest else ''})."
-        plain, full = [name, f"{method}{name}"], [f"{name}({rest})", f"{name}({types})"]
-        if several := len(unbound) > 1:
-            about = describe(special, general) if special else about
-        dead = is_deprecated(own) or is_deprecated(terms) or says_deprecated(about)
-        yield _tool(
-            f"{where}({types})" if several else where,
-            [name, *full, *plain[1:]] if several else [*plain, *full],
-            lead if several and not special or not about else "",
-            about,
-            metadata.parameter_texts(parameters, called, f"{called}({types})"),
-            permissions=tags(node),
-            deprecated=dead,
-            version=version,
-        )
+        made = f"{sentence(name)} ({method}{f', with {rest}' if rest else ''})."
+        endpoints = [name, f"{method}{name}", f"{name}({rest})", f"{name}({types})"]
+        lead, at = "" if about else made, where
+        if len(unbound) > 1:
+            lead, about = ("", describe(special, general)) if special else (made, about)
+            endpoints, at = [name, *endpoints[2:], endpoints[1]], f"{where}({types})"
+        dead = is_deprecated(own) or is_deprecated(terms)
+        left = metadata.parameter_texts(parameters, called, f"{called}({types})")
+        yield _tool(metadata, at, endpoints, lead, about, dead, tags(node), left)
 
 
-def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], version: str) -> FileRow:
+def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node]) -> FileRow:
     bound = parameters[0].get("Type")
     inner = re.sub(r"^Collection\((.*)\)$", r"\1", bound)
     owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")
@@ -429,7 +433,5 @@ def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], ve
     left = metadata.parameter_texts(parameters[1:], full, f"{full}({types})")
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
-    dead = is_deprecated(terms) or says_deprecated(about)
     where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})", f"{endpoint}({types})"]
-    more = {"permissions": [], "deprecated": dead, "version": version}
-    return _tool(where, endpoints, "" if about else lead, about, left, **more)
+    return _tool(metadata, where, endpoints, "" if about else lead, about, is_deprecated(terms), [], left)

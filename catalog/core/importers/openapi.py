@@ -26,7 +26,7 @@ from catalog.core.importers.rows import (
 from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
-from trace_site.lib.texts import Twice, mapping
+from trace_site.lib.texts import Twice, mapping, pointer_step
 
 Json = dict[str, Any]
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}
@@ -177,12 +177,14 @@ def _operations(document: Json, shown: str) -> Iterator[FileRow]:
     for key in PATH_MAPS:
         for path, item, line in _entries(_resolved(document, document.get(key))):
             if not path.startswith(("x-", "$")):
-                yield from _path_operations(document, path, item, f"{shown}#/{key}/{_step(path)}", line, used)
+                yield from _path_operations(
+                    document, path, item, f"{shown}#/{key}/{pointer_step(path)}", line, used
+                )
     reached = {id(item) for item in used}
     items = _resolved(document, _resolved(document, document.get("components")).get("pathItems"))
     for name, item in items.items():
         if id(item) not in reached and METHODS & mapping(item).keys():
-            where = f"{shown}#/components/pathItems/{_step(name)}"
+            where = f"{shown}#/components/pathItems/{pointer_step(name)}"
             yield FileRow(where, note="no path leads to it, so it is no tool.")
 
 
@@ -204,7 +206,7 @@ def _path_operations(
                 beside, held = held, {**part, **held}
                 yield from _lost_texts(document, part, where)
                 for method, fields, line in _methods(document, part):
-                    at, line = f"{where}/{_step(method)}", doubled if line is None else line
+                    at, line = f"{where}/{pointer_step(method)}", doubled if line is None else line
                     if method in beside:
                         note = "left out: the path has an operation of its own beside the reference."
                         yield FileRow(at, note=note)
@@ -313,8 +315,3 @@ def _lost_texts(document: Json, fields: Json, where: str) -> Iterator[FileRow]:
 
 def _at(line: int) -> str:
     return f" (line {line})" if line else ""
-
-
-def _step(part: str) -> str:
-    """One step of a JSON pointer (RFC 6901)."""
-    return part.replace("~", "~0").replace("/", "~1")

@@ -41,7 +41,8 @@ ELEMENT = re.compile(
     "meter|nav|noscript|object|ol|optgroup|option|output|param|picture|pre|progress|q|rp|rt|ruby|samp|script|search|"
     "section|select|slot|strike|style|summary|svg|table|tbody|template|textarea|tfoot|thead|time|title|ul|video"
 )
-ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+ENTITY = re.compile(r"&([a-z][a-z0-9]{1,31};)", re.IGNORECASE)
+NUMBERED = re.compile(r"&#(?:[0-9]{1,7}|x[0-9a-f]{1,6});", re.IGNORECASE)
 CODE = re.compile(
     r"^[ \t]*```[\w+-]*[ \t]*\n([^`]{1,20000})```|(`{1,3})(?!`)([^`]{1,2000})\2(?!`)", re.MULTILINE
 )
@@ -205,17 +206,13 @@ def plain_text(text: str) -> str:
             return match[0]
         return "" if INLINE.fullmatch(name) else " "
 
-    text = LINE_MARKS.sub("", ENTITY.sub(_character, TAG.sub(untag, text)))
+    # `&region_id;` is no entity, though `&reg` is one
+    text = ENTITY.sub(lambda found: html.entities.html5.get(found[1], found[0]), TAG.sub(untag, text))
+    text = LINE_MARKS.sub("", NUMBERED.sub(lambda found: html.unescape(found[0]), text))
     for pattern, replacement in INLINE_MARKS:
         text = pattern.sub(replacement, text)
     held = iter(pieces)
     return " ".join(re.sub(HELD, lambda _: next(held, ""), text.replace("`", "")).split())
-
-
-def _character(entity: re.Match[str]) -> str:
-    """The character that an entity of HTML names; `&region_id;` names none, though `&reg` does."""
-    known = entity[0][1] == "#" or entity[0][1:] in html.entities.html5
-    return html.unescape(entity[0]) if known else entity[0]
 
 
 def describe(summary: Any, description: Any) -> str:
