@@ -352,19 +352,13 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]]) -> Iterator[
 
 
 def _tool(
-    metadata: Metadata,
-    where: str,
-    endpoints: list[str],
-    lead: str,
-    about: str,
-    dead: bool,
-    tags: list[str],
-    left: int,
+    metadata: Metadata, where: str, names: list[str], lead: str, about: str, dead: bool, left: int, *tags: str
 ) -> FileRow:
     """`lead` is made from names; without a text `about` the tool says so."""
-    fields = {"description": describe(lead, about), "source": "" if about else MADE, "permissions": tags}
-    fields |= {"deprecated": dead or says_deprecated(about), "version": metadata.version}
-    return FileRow(where, endpoints=endpoints, tell=lambda: fields, left=left)
+    fields: dict[str, Any] = {"permissions": list(tags), "version": metadata.version}
+    fields |= {"description": describe(lead, about), "source": "" if about else MADE}
+    fields["deprecated"] = dead or says_deprecated(about)
+    return FileRow(where, endpoints=names, tell=lambda: fields, left=left)
 
 
 def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[FileRow]:
@@ -391,7 +385,7 @@ def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[FileRow
         lead = verb.of_singleton if node.tag == "Singleton" else verb.of_set
         words = lead.format(title, f" ({keys})" if keys else "")
         endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
-        yield _tool(metadata, where, endpoints, words, about, dead, tags(node) or tags(kind), 0)
+        yield _tool(metadata, where, endpoints, words, about, dead, 0, *(tags(node) or tags(kind)))
 
 
 def _imports(metadata: Metadata, node: Node, target: str, called: str) -> Iterator[FileRow]:
@@ -420,7 +414,7 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str) -> Iterat
             endpoints, at = [name, *endpoints[2:], endpoints[1]], f"{where}({types})"
         dead = is_deprecated(own) or is_deprecated(terms)
         left = metadata.parameter_texts(parameters, called, f"{called}({types})")
-        yield _tool(metadata, at, endpoints, lead, about, dead, tags(node), left)
+        yield _tool(metadata, at, endpoints, lead, about, dead, left, *tags(node))
 
 
 def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node]) -> FileRow:
@@ -434,4 +428,4 @@ def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node]) ->
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
     where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})", f"{endpoint}({types})"]
-    return _tool(metadata, where, endpoints, "" if about else lead, about, is_deprecated(terms), [], left)
+    return _tool(metadata, where, endpoints, "" if about else lead, about, is_deprecated(terms), left)
