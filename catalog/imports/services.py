@@ -172,8 +172,7 @@ def catalog_import(
     if not read.records:
         extra = {"errors": _listed(read.errors)}
         raise TraceError("the file holds no tools.", code="empty", where=shown, extra=extra)
-    rows: list[ToolRecord | RowError] = [*read.records, *read.errors]
-    names = iter(as_stored([row.name for row in rows]))
+    names = iter(as_stored([*(row.name for row in read.records), *(row.name for row in read.errors)]))
     read.records = [replace(row, name=next(names)) for row in read.records]
     read.errors = [replace(row, name=next(names)) for row in read.errors]
     with transaction.atomic():
