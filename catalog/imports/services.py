@@ -19,7 +19,6 @@ from catalog.core.tool import (
     CatalogDiff,
     RowError,
     StoredTool,
-    ToolRecord,
     diff_catalog,
     search_words,
 )
@@ -173,8 +172,7 @@ def catalog_import(
     if not read.records:
         extra = {"errors": _listed(read.errors)}
         raise TraceError("the file holds no tools.", code="empty", where=shown, extra=extra)
-    rows: list[ToolRecord | RowError] = [*read.records, *read.errors]
-    names = iter(as_stored([row.name for row in rows]))
+    names = iter(as_stored([*(row.name for row in read.records), *(row.name for row in read.errors)]))
     read.records = [replace(row, name=next(names)) for row in read.records]
     read.errors = [replace(row, name=next(names)) for row in read.errors]
     with transaction.atomic():
@@ -241,8 +239,8 @@ def _api_of(read: CatalogFile, domain: str, filename: str, given: str) -> dict[s
     known = CatalogImport.objects.filter(undone_at=None)
     earlier = known.filter(filename=filename, domain=domain, counts__title=title)
     names = [title, *earlier.values_list("counts__api_name", flat=True)]
-    rows: list[ToolRecord | RowError] = [*read.records, *read.errors]
-    own = {row.name.partition("/")[2] for row in rows}
+    own = {row.name.partition("/")[2]: "" for row in read.errors}
+    own |= {row.name.partition("/")[2]: row.description for row in read.records}
     shared = {name: _shared(name, domain, filename, own) for name in names}
     best = max(names, key=lambda name: shared[name])
     if shared[best] >= 0:
@@ -255,16 +253,22 @@ def _api_of(read: CatalogFile, domain: str, filename: str, given: str) -> dict[s
     raise TraceError(message, code="api_taken", where=filename, hint=hint)
 
 
-def _shared(api: str, domain: str, filename: str, own: set[str]) -> int:
-    """How many endpoints of an API the file has, where it may be its source; else -1: it would retire the others."""
+def _shared(api: str, domain: str, filename: str, own: dict[str, str]) -> int:
+    """How many endpoints of an API the file has, where it may be its source; else -1. `own` are the file's endpoints
+    with their descriptions. What it would retire must have come from a file of its name and most must stay; from a
+    file of another name, most descriptions must be the same."""
     tools = Tool.objects.filter(api=api, status=Tool.Status.ACTIVE)
-    held = set(tools.filter(domain=domain).values_list("endpoint", flat=True))
-    both = len(held & own)
-    if held <= own:
-        return -1 if not held and tools.exists() else both  # those of another domain
-    is_alike = 2 * both > len(held) or 2 * both >= len(own)
-    earlier = CatalogImport.objects.filter(undone_at=None, filename=filename, revisions__tool__in=tools)
-    return both if is_alike and earlier.exists() else -1
+    held = dict(tools.filter(domain=domain).values_list("endpoint", "description"))
+    both = held.keys() & own.keys()
+    if not held:
+        return -1 if tools.exists() else 0  # those of another domain
+    same = CatalogImport.objects.filter(undone_at=None, filename=filename, revisions__tool__in=tools)
+    written = set(same.values_list("revisions__tool__endpoint", flat=True))
+    alike = sum(own[one] in (held[one], "") for one in both)
+    if held.keys() <= own.keys():
+        return len(both) if written & both or 2 * alike > len(both) else -1
+    is_alike = 2 * len(both) > len(held) or 2 * len(both) >= len(own)
+    return len(both) if is_alike and held.keys() - own.keys() <= written else -1
 
 
 def _rename(read: CatalogFile, title: str, name: str) -> dict[str, str]:

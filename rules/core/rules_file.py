@@ -23,7 +23,7 @@ from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than, storable
 from trace_site.lib.letters import entered_all, invisible
-from trace_site.lib.texts import Twice, decode, keep_twice, parse_json
+from trace_site.lib.texts import Twice, decode, keep_twice, parse_json, pointer_step
 
 # characters, and things in a list
 LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
@@ -117,7 +117,7 @@ def schema_problems(entry: Any, validator: Any = COMPLETE) -> Iterator[tuple[str
     """(JSON pointer inside the entry, sentence) for what the schema refuses, in document order."""
     errors = list(islice(validator.iter_errors(entry), MOST_PROBLEMS))
     for error in sorted(errors, key=lambda error: [str(part) for part in error.path]):
-        yield "".join(f"/{_escape(str(part))}" for part in error.absolute_path), _sentence(error)
+        yield "".join(f"/{pointer_step(str(part))}" for part in error.absolute_path), _sentence(error)
     if not errors and (too_much := size_problem(entry)):
         yield too_much
     elif not errors:
@@ -154,12 +154,12 @@ def _flaws(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
         yield pointer, sentence
     listed = dict(enumerate(value)) if isinstance(value, list) else value
     for key, item in listed.items() if isinstance(listed, Mapping) else ():
-        yield from _flaws(item, f"{pointer}/{_escape(str(key))}")
+        yield from _flaws(item, f"{pointer}/{pointer_step(str(key))}")
 
 
 def _repeated_key(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Twice):
-        yield f"{pointer}/{_escape(value.earlier[0][0])}", "stands twice in one object; keep one."
+        yield f"{pointer}/{pointer_step(value.earlier[0][0])}", "stands twice in one object; keep one."
 
 
 def _sentence(error: ValidationError) -> str:
@@ -184,10 +184,6 @@ def _sentence(error: ValidationError) -> str:
         case "maxItems":
             return f"lists {len(value):,} things; the limit is {limit:,}."
     return f"{error.message}."
-
-
-def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
 
 
 # A file of rules: checked entries and located problems out.

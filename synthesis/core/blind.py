@@ -20,6 +20,7 @@ from trace_site.lib.errors import TraceError
 COLUMNS = ("part", "number", "request", "rule", "tools", "reasoning", "natural", "which_tools", "leads_to")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 YES, NO = {"yes", "y", "1", "true"}, {"no", "n", "0", "false"}
+KEPT = {"stratum": str, "letters": str, "tools": int}  # of each row, in the key
 QUESTIONS = ("natural", "which_tools", "leads_to")
 
 
@@ -59,7 +60,7 @@ def without_end(trace: str) -> str:
     return trace.strip()[: ends[-1].start() + 1] if ends else ""
 
 
-def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str, Any]:
+def score(rows: Sequence[Mapping[str, str]], key: Any) -> dict[str, Any]:
     """{question: {stratum or "all": {agreed, of, share, low, high}}, "open": rows without an answer}."""
     tally: dict[str, dict[str, list[bool]]] = {name: defaultdict(list) for name in QUESTIONS}
     open_cells = 0
@@ -67,8 +68,9 @@ def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str
         if missing := {"part", "number"} - row.keys():
             raise _bad(f"has no column '{sorted(missing)[0]}'", "the sheet")
         part, number = row["part"].strip(), row["number"].strip()
-        known = key.get("rows", {}).get(f"{part}-{number}")
-        if known is None:
+        printed = key.get("rows") if isinstance(key, dict) else None
+        known = printed.get(f"{part}-{number}") if isinstance(printed, dict) else None
+        if not isinstance(known, dict) or any(type(known.get(name)) is not KEPT[name] for name in KEPT):
             raise _bad("is not in the key; sheet and key must be of one printing", f"row {part}-{number}")
         for question in QUESTIONS[:2] if part == "1" else QUESTIONS[2:]:
             if not (said := row.get(question, "").strip()):
@@ -89,7 +91,7 @@ def _agrees(question: str, said: str, known: Mapping[str, Any], where: str) -> b
             raise _bad(f"'{said}' is neither yes nor no", where)
         return said.casefold() in YES
     letters = set(re.findall(r"[A-Z]", said.upper()))
-    allowed = LETTERS[: known["tools"]]
+    allowed = LETTERS[: known["tools"]] or "A"
     if not letters or re.sub(r"[A-Za-z,;./+&\s]", "", said) or not letters <= set(allowed):
         raise _bad(f"'{said}' is not letters of A to {allowed[-1]}", where)
     return letters == set(known["letters"])

@@ -115,3 +115,21 @@ def test_command_api_and_wizard_ask_for_a_name_and_take_it(tmp_path: Path, clien
         *(f"ByCommand/{name}" for name in LEAVE),
         *("ByCall/one", "ByCall/two", "ByForm/three"),
     }
+
+
+def test_another_region_of_a_service_is_asked_about_and_a_renamed_file_is_not(tmp_path: Path) -> None:
+    take(tmp_path, "leave-eu.json", spec(*LEAVE, description="In the EU."))
+    with pytest.raises(TraceError, match="leave-eu.json"):
+        take(tmp_path, "leave-us.json", spec(*LEAVE, description="In the US."))
+    renamed = spec(*LEAVE, "more", description="In the EU.")
+    assert take(tmp_path, "leave-eu (1).json", renamed).counts["unchanged"] == 3
+
+
+def test_a_small_service_never_retires_those_of_a_larger_one_that_holds_its_operations(
+    tmp_path: Path,
+) -> None:
+    take(tmp_path, "health.json", spec("health"))
+    take(tmp_path, "leave.json", spec(*LEAVE))
+    with pytest.raises(TraceError) as caught:
+        take(tmp_path, "health.json", spec("health"))
+    assert caught.value.code == "api_taken" and len(active()) == 3

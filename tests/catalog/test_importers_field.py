@@ -1,6 +1,7 @@
 """Files from the field: richer than their reader expected, and with names that look like markup."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from catalog.core.importers.read import read_catalog
 from catalog.core.importers.rows import CatalogFile, plain_text
+from trace_site.lib.errors import TraceError
 
 OPENAPI = "openapi: 3.1.0\ninfo: {title: Desk}\n"
 REF_CHAIN = (
@@ -305,3 +307,145 @@ def test_long_chains_are_followed_and_circles_through_pointers_end(tmp_path: Pat
     file = read(tmp_path, json.dumps(document), "desk.json")
     assert texts(file) == {"GETA": "Found."}
     assert [error.where for error in file.errors] == ["desk.json#/paths/~1b"]
+
+
+def test_what_stands_beside_a_reference_to_a_path_wins_and_circles_make_nothing_up(tmp_path: Path) -> None:
+    text = f"""{OPENAPI}
+paths:
+  /a: {{$ref: '#/components/pathItems/x', description: Said here., get: {{operationId: own, summary: Own.}}}}
+  /b: {{$ref: '#/paths/~1b', get: {{operationId: b, summary: B.}}}}
+components:
+  pathItems:
+    x: {{description: Said there., get: {{operationId: other}}, put: {{operationId: put}}}}
+    unused: {{get: {{operationId: unused, summary: U.}}}}
+"""
+    file = read(tmp_path, text)
+    assert texts(file) == {"own": "Own.", "put": "Said here.", "b": "B."}
+    assert [error.where for error in file.errors] == ["desk.yaml#/paths/~1b"]
+    assert [note.where.partition("#")[2] for note in file.notes] == [
+        "/paths/~1a/get",
+        "/components/pathItems/unused",
+    ]
+
+
+def test_what_is_no_operation_is_noted_and_references_of_permissions_are_followed(tmp_path: Path) -> None:
+    text = f"""{OPENAPI.replace("title: Desk", "title: [Desk]")}
+paths:
+  /a:
+    allOf: [{{}}]
+    gett: {{summary: S.}}
+    get: {{operationId: a, summary: A., security: {{$ref: '#/x-s'}}, description: []}}
+    put: {{operationId: b, summary: B., tags: [{{$ref: '#/x-t'}}]}}
+x-s: [{{$ref: '#/x-r'}}]
+x-r: {{oauth: [read]}}
+x-t: {{$ref: '#/x-t2'}}
+x-t2: pay
+"""
+    file = read(tmp_path, text)
+    assert [list(record.permissions) for record in file.records] == [["read"], ["pay"]]
+    noted = {note.where.partition("#")[2] for note in file.notes}
+    assert noted == {"/info/title", "/paths/~1a/allOf", "/paths/~1a/gett", "/paths/~1a/get/description"}
+
+
+PARAMETER = {"name": "month", "in": "query", "description": "The month."}
+IN_ODATA = """<Schema Namespace="Pay" xmlns="http://docs.oasis-open.org/odata/ns/edm"><Function Name="F">
+<Parameter Name="Of" Type="Edm.String"><Annotation Term="C.Description" String="Of whom."/></Parameter></Function>
+<EntityContainer Name="C"><FunctionImport Name="F" Function="Pay.F"/></EntityContainer></Schema>"""
+IN_TOOLS = {"name": "f", "inputSchema": {"properties": {"month": PARAMETER}}, "description": "F."}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        (
+            "pay.yaml",
+            f"""{OPENAPI}
+paths:
+  /a:
+    parameters: [{{$ref: '#/x-p/a'}}]
+    get: {{summary: A., parameters: {{$ref: '#/x-ps'}}, requestBody: {{$ref: 'bodies.yaml#/a'}}}}
+x-p: {{a: {{$ref: '#/x-p/b'}}, b: {json.dumps(PARAMETER)}}}
+x-ps: [{json.dumps(PARAMETER)}, {{name: plain, in: query}}]
+""",
+            3,
+        ),
+        ("pay.xml", IN_ODATA, 1),
+        ("pay.tools.json", json.dumps([IN_TOOLS]), 1),
+    ],
+)
+def test_texts_of_parameters_are_counted_in_a_note(name: str, text: str, count: int, tmp_path: Path) -> None:
+    file = read(tmp_path, text, name)
+    [note] = [note.message for note in file.notes if "parameters" in note.message]
+    assert note.startswith(f"left out: {count} text{'s' * (count > 1)} of parameters, from ")
+
+
+def test_fields_and_columns_that_no_tool_has_are_noted(tmp_path: Path) -> None:
+    row = {"name": "Pay/A", "description": "Pays.", "domain": "hr"}
+    in_lines = read(tmp_path, json.dumps({**row, "parameters": {}}), "tools.jsonl")
+    sheet = read(tmp_path, "name|description|parameters|empty\nPay/A|Pays.|month|\n", "tools.csv")
+    for file in (in_lines, sheet):
+        assert [note.message for note in file.notes] == ["left out: 'parameters' is no field of a tool."]
+
+
+def test_labels_and_quick_infos_are_texts_and_a_target_that_is_missing_is_noted(tmp_path: Path) -> None:
+    label, quick = (f'<Annotation Term="C.{term}" String="{term}."/>' for term in ("Label", "QuickInfo"))
+    lost = f'<Annotations Target="Pay.F(Edm.Guid)">{quick}</Annotations>'
+    text = IN_ODATA.replace('"F" Function="Pay.F"/>', f'"F" Function="Pay.F">{quick}</FunctionImport>')
+    text = text.replace("<EntityContainer", f'<Function Name="G">{label}</Function><EntityContainer')
+    text = text.replace(
+        "</EntityContainer>", f'<FunctionImport Name="G" Function="Pay.G"/></EntityContainer>{lost}'
+    )
+    file = read(tmp_path, text, "pay.xml")
+    assert texts(file) == {"F": "QuickInfo.", "G": "Label."}
+    assert "pay.xml#/Pay.F(Edm.Guid)" in {note.where for note in file.notes}
+
+
+HELLO = {"jsonrpc": "2.0", "id": 0, "result": {"serverInfo": {"name": "Acme"}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(map(json.dumps, [HELLO, PAGES[0], {"jsonrpc": "2.0", "method": "tools/list"}, PAGES[1]])),
+        "\n".join(json.dumps(page, indent=1) for page in [HELLO, *PAGES]),
+        ",\r".join(map(json.dumps, [HELLO, *PAGES, PAGES[1]])),
+        json.dumps([HELLO, *PAGES]),
+        json.dumps([HELLO, {"tools": {"functionDeclarations": [SLIP, LISTED]}}]),
+        json.dumps(
+            {"tools": [{"type": "namespace", "name": "pay", "tools": [SLIP, LISTED]}], "name": "Acme"}
+        ),
+        json.dumps({"tools": [SLIP], "functions": [LISTED, {"googleSearch": {}}], "name": "Acme"}),
+        json.dumps({"name": "Acme", "tools": [SLIP, LISTED, {"type": "bash_20250124", "name": "bash"}]}),
+        json.dumps({"name": "Acme", "actionGroups": [{"functionSchema": {"functions": [SLIP, LISTED]}}]}),
+    ],
+)
+def test_sessions_of_a_server_and_lists_within_lists_hold_tools(text: str, tmp_path: Path) -> None:
+    file = read(tmp_path, text, "session.json")
+    assert (file.format, file.errors) == ("mcp", [])
+    assert [record.name for record in file.records] == ["Acme/get_slip", "Acme/list_slips"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            json.dumps([PAGES[1], {"jsonrpc": "2.0", "id": 2, "error": {"message": "busy"}}]),
+            "an error \\(busy\\)",
+        ),
+        (json.dumps({"tools": [SLIP]})[:-1] + ', "tools": []}', "'tools' is written twice"),
+        (
+            json.dumps([{"name": "A", "tools": [SLIP]}, {"name": "B", "tools": [SLIP]}]),
+            "several servers \\(A, B\\)",
+        ),
+        ('data: {"jsonrpc": "2.0"}\n', "a stream of events"),
+        ('{"mcpServers": {}}', "settings of an MCP client"),
+        ('{\n"name": "Pay/A",\n"description": "Pays."}', "Write one tool a line"),
+        ('{"name": "Pay/A"} {"name": "Pay/B"}', "Write one tool a line"),
+    ],
+)
+def test_what_cannot_be_read_whole_says_why(text: str, problem: str, tmp_path: Path) -> None:
+    try:
+        found = " ".join(error.message for error in read(tmp_path, text, "acme.json").errors)
+    except TraceError as error:
+        found = str(error)
+    assert re.search(problem, found), found

@@ -84,6 +84,13 @@ def quoted(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
+def printable(text: str) -> str:
+    """A text that can be stored and shown: NUL and halves of surrogate pairs are written as escapes."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
 def status_of(code: str) -> int:
     """The HTTP status of a declared code."""
     return STATUS_OF[code]
@@ -114,7 +121,9 @@ class TraceError(Exception):
     ) -> None:
         if code not in STATUS_OF:
             raise ValueError(f"the error code {code!r} is not declared in STATUS_OF: {message}")
-        self.message, self.hint, self.where = (cut(text, LONGEST) for text in (message, hint, where))
+        self.message, self.hint, self.where = (
+            printable(cut(text, LONGEST)) for text in (message, hint, where)
+        )
         super().__init__(self.message)
         self.code = code
         self.extra = extra or {}

@@ -146,10 +146,6 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """As `read_jsonl`; of a file that is one JSON list its objects, with their places."""
-    _, first = next(jsonl_lines(path), (0, ""))
-    if not first.lstrip().startswith("["):
-        yield from read_jsonl(path)
-        return
     hint = "Send one list of objects, or one object a line."
     for number, row in json_rows(read_text(path), str(path), hint):
         yield number, parse_jsonl_line(f"{path}:{number}", json.dumps(row))

@@ -27,6 +27,8 @@ LONGEST = 25_000_000  # characters of one line or row
 MARKS = ",;\t|，；"
 ONE_COLUMN = "\x1f"  # what separates the cells of a sheet that has one column
 HEAD_LINES, TITLES = 50, 5  # lines of a header, and above it
+LINE_END = re.compile(r"\r\n?|\n")
+VALUE = re.compile(r"[\s,]*(?=[\[{\"])")  # what stands before a JSON value that follows another
 SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # a note of spreadsheets to themselves
 
 
@@ -67,7 +69,7 @@ def decode(data: bytes, shown: str) -> str:
 
 def _position(before: str) -> str:
     """line:column of what follows the text."""
-    lines = re.split(r"\r\n?|\n", before)
+    lines = LINE_END.split(before)
     return f"{len(lines)}:{len(lines[-1]) + 1}"
 
 
@@ -162,7 +164,7 @@ def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:
     try:
         document = parse_json(text, where, hint)
     except TraceError:
-        if not (lines := json_lines(text, where)):
+        if not (lines := json_lines(text)):
             raise
         for number, line in lines:
             yield number, parse_json(line, f"{where}:{number}", hint, lines=False)
@@ -173,10 +175,30 @@ def json_rows(text: str, where: str, hint: str) -> Iterator[tuple[int, Any]]:
     yield from enumerate(document if isinstance(document, list) else [document], start=1)
 
 
-def json_lines(text: str, shown: str) -> list[tuple[int, str]]:
-    """(number, text) of the lines where several stand that are JSON each; else none."""
-    lines = list(text_lines(Lines(text, shown)))
-    return lines if len(lines) > 1 and is_json(lines[0][1]) else []
+def json_lines(text: str) -> list[tuple[int, str]]:
+    """(line, text) of each of several JSON values, on lines of their own or not; none where there is one. One that is
+    cut or wrong is the last."""
+    values: list[tuple[int, str]] = []
+    line, done = 1, 0
+    while done < len(text) and (begins := VALUE.match(text, done)):
+        line += len(LINE_END.findall(text, done, begins.end()))
+        try:
+            _, done = json.JSONDecoder().raw_decode(text, begins.end())
+        except (ValueError, RecursionError):
+            done = len(text)
+        values.append((line, text[begins.end() : done]))
+        line += len(LINE_END.findall(values[-1][1]))
+    return values if len(values) > 1 and not text[done:].strip(" ,\t\r\n") else []
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A value that is an object; an empty one in the place of any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def pointer_step(part: str) -> str:
+    """One step of a JSON pointer (RFC 6901)."""
+    return part.replace("~", "~0").replace("/", "~1")
 
 
 def is_json(line: str) -> bool:

@@ -17,6 +17,7 @@ HINT = (
     "Catalogs are JSON lines, CSV, OpenAPI or Swagger documents (JSON or YAML), OData $metadata, "
     "or the tool list of an MCP server."
 )
+ONE_A_LINE = "Write one tool a line (JSON lines)."
 PACKED = {
     b"PK\x03\x04": "a zip file (an Excel workbook is one too)",
     b"PK\x05\x06": "an empty zip file",
@@ -39,6 +40,11 @@ FOREIGN_TEXT = (
         "List its operations as JSON lines, one tool a line.",
     ),
     (r"\A#%RAML", "a RAML document", "Convert it to OpenAPI 3."),
+    (
+        r"\A(?:event|data|id|retry):",
+        "a stream of events",
+        "Keep what stands behind 'data:', one message a line.",
+    ),
     (r"\AFORMAT:\s*1A", "an API Blueprint", "Convert it to OpenAPI 3."),
     (r"^syntax\s*=\s*[\"']proto", "a protobuf file", "Export the service as OpenAPI 3."),
 )
@@ -56,14 +62,16 @@ FOREIGN_KEYS = (
     ("_postman_id", "a Postman collection", "Export it as OpenAPI 3."),
     ("__export_format", "an Insomnia export", "Export it as OpenAPI 3."),
     ("shapes", "an AWS service model", "List its operations as JSON lines, one tool a line."),
+    ("mcpServers", "the settings of an MCP client", "Ask each server for tools/list."),
+    ("rule_text", "a list of rules", "Rules are imported with rules_import."),
     ("tool_name", "a rule", "Rules are imported with rules_import."),
+    ("query", "a list of labelled queries", "Queries are imported with queries_import."),
 )
 
 
 def detect(path: Path, shown: str) -> str:
     """`jsonl`, `csv`, `document` (JSON or YAML) or `odata`; raises TraceError for anything else."""
-    head, cut = check_head(path, shown)
-    text = head.lstrip("\ufeff \t\r\n")
+    text = check_head(path, shown).lstrip("\ufeff \t\r\n")
     suffix = Path(shown).suffix.lower()
     if re.match(r"<!doctype html|<html", text, re.IGNORECASE):
         hint = "Download the raw file instead of the page that shows it."
@@ -72,7 +80,7 @@ def detect(path: Path, shown: str) -> str:
     if text.startswith("<") and not in_lines:
         return "odata"
     if text.startswith("{") or in_lines:
-        return _json_kind(text, cut, in_lines)
+        return _json_kind(text, in_lines)
     if text.startswith("[") or suffix in {".yaml", ".yml"}:
         return "document"
     if suffix in {".csv", ".tsv"} or is_sheet(text, ("name", "description"), 2):
@@ -85,8 +93,8 @@ def detect(path: Path, shown: str) -> str:
     raise refusal(shown, "this is no catalog format.", HINT)
 
 
-def check_head(path: Path, shown: str) -> tuple[str, bool]:
-    """The first megabyte as text, and whether more follows; raises TraceError for what is no text."""
+def check_head(path: Path, shown: str) -> str:
+    """The first megabyte as text; raises TraceError for what is no text."""
     if not path.is_file():
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise TraceError(f"{kind}.", code="no_such_file", where=shown, hint="Check the path.")
@@ -102,30 +110,24 @@ def check_head(path: Path, shown: str) -> tuple[str, bool]:
     text = head.decode(encoding, errors="replace")
     if not text.strip("\ufeff \t\r\n"):
         raise refusal(shown, "the file is empty.", HINT)
-    return text, len(head) == HEAD_BYTES
+    return text
 
 
-def _json_kind(text: str, cut: bool, in_lines: bool) -> str:
+def _json_kind(text: str, in_lines: bool) -> str:
     """One JSON document or one tool a line? Where the first value ends tells; else what most of the lines are. Pages of
     a tool list, one a line, are a document."""
     try:
         row, end = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text)
     except (ValueError, RecursionError):
-        if in_lines:
-            return "jsonl"
-        lines = [line for line in text.splitlines() if line.strip()][: LINES + 1]
-        lines = lines[:-1] if cut or len(lines) > LINES else lines
-        if len(lines) > 1:
-            return "jsonl" if 2 * sum(map(is_json, lines)) >= len(lines) else "document"
-        is_line = not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', text)
-        return "jsonl" if is_line else "document"
-    if holds_tools([row]):
+        lines = [line for line in text.splitlines() if line.strip()][:LINES]
+        return "jsonl" if in_lines or 2 * sum(map(is_json, lines)) >= len(lines) > 1 else "document"
+    rest = text[end:].lstrip()
+    is_spread = re.search(r"[\r\n]", text[:end].strip()) or (isinstance(row, list) and not rest)
+    if is_spread or holds_tools([row]) or re.match(r"[ \t]*\{", text[end:]):
         return "document"
-    if in_lines or text[end:].strip():
-        return "jsonl" if in_lines or text[end:].lstrip().startswith("{") else "document"
-    listed = row.get("tools")
-    of_tools = isinstance(listed, list) and any(isinstance(tool, dict) for tool in listed)
-    return "jsonl" if row.keys() & {"name", "query", "rule_text"} and not of_tools else "document"
+    if in_lines or rest:
+        return "jsonl" if in_lines or rest.startswith("{") else "document"
+    return "jsonl" if row.keys() & {"name", "query", "rule_text"} else "document"
 
 
 def document_kind(document: Any, shown: str) -> str:
@@ -140,14 +142,15 @@ def document_kind(document: Any, shown: str) -> str:
             if kind in document:
                 return kind
         _refuse_foreign(document, shown)
+        if "name" in document:
+            raise refusal(shown, "this is one tool over several lines.", ONE_A_LINE)
     elif isinstance(document, list) and document and isinstance(document[0], dict):
         first = document[0]
         if first.keys() & {"inputSchema", "input_schema", "arguments"}:
             return "mcp"
-        if "rule_text" in first:
-            raise refusal(shown, "this is a list of rules.", "Rules are imported with rules_import.")
+        _refuse_foreign(first, shown)
         if "/" in str(first.get("name", "")):
-            raise refusal(shown, "this is one JSON list of tools.", "Write one tool a line (JSON lines).")
+            raise refusal(shown, "this is one JSON list of tools.", ONE_A_LINE)
         if "name" in first:
             return "mcp"
     raise refusal(shown, "this document holds no tools that are known here.", HINT)

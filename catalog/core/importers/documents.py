@@ -28,8 +28,8 @@ def read_document(path: Path, shown: str) -> Any:
         try:
             return _read_json(text, shown)
         except TraceError:
-            if lines := json_lines(text, shown):
-                return [_read_json(line, f"{shown}:{number}") for number, line in lines]
+            if lines := json_lines(text):
+                return [_read_json(one, f"{shown}:{number}", lines=False) for number, one in lines]
             if Path(shown).suffix.lower() not in {".yaml", ".yml"}:
                 raise  # YAML may begin with a brace as well
     return YamlTree(shown).read(text)
@@ -49,16 +49,16 @@ def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> Tr
     return TraceError(message, code=code, where=shown, hint=hint)
 
 
-def _read_json(text: str, shown: str) -> Any:
+def _read_json(text: str, shown: str, *, lines: bool = True) -> Any:
     doubles: list[Twice] = []
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if isinstance(found := keep_twice(pairs), Twice):
-            doubles.append(found)
+        found = keep_twice(pairs)
+        doubles.extend([found] if isinstance(found, Twice) else ())
         return found
 
     hooks: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}
-    value = parse_json(text, shown, BAD_JSON, object_pairs_hook=build, **hooks)
+    value = parse_json(text, shown, BAD_JSON, lines=lines, object_pairs_hook=build, **hooks)
     for found in doubles[:20]:  # the line of a key is known when the text holds the key exactly twice
         key, lost, _ = found.earlier[0]
         quoted = json.dumps(key, ensure_ascii=False)

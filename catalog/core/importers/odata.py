@@ -40,7 +40,8 @@ KEPT |= {"ActionImport", "Function", "Action", "Parameter", "EntityType", "Key",
 KEPT |= {"Annotation", "Record", "PropertyValue", "Collection", "Bool", "String", "EnumMember"}
 KEPT |= {"Documentation", "Summary", "LongDescription", "tagcollection", "tag"}
 TERMS = {"InsertRestrictions", "UpdateRestrictions", "DeleteRestrictions", "ReadRestrictions", "Revisions"}
-TERMS |= {"Description", "LongDescription", "Label", "QuickInfo"}
+TEXTS = ("Description", "LongDescription", "QuickInfo")
+TERMS |= {*TEXTS, "Label"}
 OTHERS = {
     "definitions": ("a WSDL file", "List its operations as JSON lines, one tool a line."),
     "description": ("a WSDL file", "List its operations as JSON lines, one tool a line."),
@@ -149,21 +150,27 @@ class Metadata:
 
     def __init__(self, root: Node, shown: str) -> None:
         holders = [root, *root.all("DataServices")]
-        self.shown = shown
+        self.shown, self.version = shown, ""
         self.schemas = [root] if root.tag == "Schema" else [s for h in holders for s in h.all("Schema")]
         self.aliases = {s.get("Alias"): s.get("Namespace") for s in self.schemas if s.get("Alias")}
         self.types: dict[str, Node] = {}
         self.annotations: dict[str, list[Node]] = defaultdict(list)
         self.callables: dict[str, list[Node]] = defaultdict(list)
+        self.containers: set[str] = set()
+        self.used: set[str] = set()  # targets that were asked for
         for schema in self.schemas:
             for node in schema.children:
                 full = f"{schema.get('Namespace')}.{node.get('Name')}"
                 if node.tag == "EntityType":
                     self.types[full] = node
+                elif node.tag == "EntityContainer":
+                    self.containers.add(full)
                 elif node.tag in {"Function", "Action"}:
                     self.callables[full].append(node)
                 elif node.tag == "Annotations":
                     self.annotations[self.full(node.get("Target"))] += node.all("Annotation")
+                    for one in node.all("Annotation"):
+                        one.attributes.setdefault("Qualifier", node.get("Qualifier"))
 
     def full(self, name: str) -> str:
         """A qualified name, with the types of an overload after it or not, its aliases written out."""
@@ -181,6 +188,7 @@ class Metadata:
             *node.all("Annotation"),
             *(one for target in targets for one in self.annotations.get(target, [])),
         ]
+        self.used.update(targets)
         found.sort(key=lambda annotation: not annotation.get("Qualifier"))
         return {annotation.get("Term").rpartition(".")[2]: annotation for annotation in found}
 
@@ -191,6 +199,22 @@ class Metadata:
         signatures = [types[:1], types] if node.tag == "Action" else [types]
         targets = [full, *(f"{full}({','.join(one)})" for one in signatures)]
         return ",".join(types), self.terms(node, *targets)
+
+    def parameter_texts(self, parameters: list[Node], *targets: str) -> int:
+        """How many parameters have a text of their own."""
+        full = [[f"{target}/{one.get('Name')}" for target in targets] for one in parameters]
+        known = [(one, self.terms(one, *names)) for one, names in zip(parameters, full, strict=True)]
+        return sum(bool(about_of(*pair) or label_of(*pair)) for pair in known)
+
+    def lost(self) -> Iterator[FileRow]:
+        """A note for each text whose target is an overload, or a part of a container, that gives no tool."""
+        for target, annotations in self.annotations.items():
+            head, inside, _ = target.partition("/")
+            known = self.containers if inside else self.callables if "(" in head else ()
+            meant = target not in self.used and head.partition("(")[0] in known
+            if meant and about_of(NOTHING, self.terms(Node("", {}, annotations))):
+                note = "left out: nothing that gives a tool has this target; check its names and types."
+                yield FileRow(f"{self.shown}#/{target}", note=note)
 
     def keys(self, type_name: str) -> list[str]:
         for _ in range(MAX_BASES):
@@ -216,9 +240,13 @@ def about_of(node: Node, terms: dict[str, Node]) -> str:
     documentation = node.first("Documentation")
     parts = [child.text for tag in ("Summary", "LongDescription") for child in documentation.all(tag)]
     parts.append(node.get("quickinfo"))
-    parts += [stated(terms.get(term, NOTHING), "String") for term in ("Description", "LongDescription")]
+    parts += [stated(terms.get(term, NOTHING), "String") for term in TEXTS]
     parts = [*dict.fromkeys(" ".join(part.split()) for part in parts if part.strip())]
     return describe(parts[0], " ".join(parts[1:])) if parts else ""
+
+
+def label_of(node: Node, terms: dict[str, Node]) -> str:
+    return node.get("label") or stated(terms.get("Label", NOTHING), "String")
 
 
 def tags(node: Node) -> list[str]:
@@ -283,8 +311,10 @@ def read(root: Node, shown: str) -> Iterator[FileRow]:
         hint = "Ask the server for its whole $metadata."
         raise refusal(shown, "the metadata has no entity container, so it holds no tools.", hint)
     schema = next((s for s, c in containers if c.get("IsDefaultEntityContainer") == "true"), containers[0][0])
+    metadata.version = schema.get("schema-version")
     places = [(f"{s.get('Namespace')}.{c.get('Name')}", c) for s, c in containers]
-    yield from named(api_name(schema, shown), _operations(metadata, places, schema.get("schema-version")))
+    yield from named(api_name(schema, shown), _operations(metadata, places))
+    yield from metadata.lost()
 
 
 def api_name(schema: Node, shown: str) -> str:
@@ -300,37 +330,38 @@ def api_name(schema: Node, shown: str) -> str:
     return f"{name}V{int(revision[1:])}" if revision else name
 
 
-def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str) -> Iterator[FileRow]:
+def _operations(metadata: Metadata, places: list[tuple[str, Node]]) -> Iterator[FileRow]:
     """Imports first: they keep the names their vendor gave them."""
     imported: set[str] = set()
     for place, container in places:
         for node in container.all("FunctionImport", "ActionImport"):
             imported.add(called := metadata.full(node.get("Function") or node.get("Action")))
-            yield from _imports(metadata, node, f"{place}/{node.get('Name')}", called, version)
+            yield from _imports(metadata, node, f"{place}/{node.get('Name')}", called)
     for place, container in places:
         for node in container.all("EntitySet", "Singleton"):
-            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}", version)
+            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}")
     # functions and actions bound to a type; unbound ones can only be called through an import
     for full, nodes in metadata.callables.items():
         for node in nodes:
             parameters = node.all("Parameter")
             if node.get("IsBound").lower() == "true" and parameters:
-                yield _bound(metadata, node, full, parameters, version)
+                yield _bound(metadata, node, full, parameters)
             elif full not in imported:
                 note = "not imported into the container, so nothing can call it."
                 yield FileRow(f"{metadata.shown}#/{full}", note=note)
 
 
 def _tool(
-    where: str, endpoints: list[str], lead: str, about: str, tags: list[str], deprecated: bool, version: str
+    metadata: Metadata, where: str, names: list[str], lead: str, about: str, dead: bool, left: int, *tags: str
 ) -> FileRow:
     """`lead` is made from names; without a text `about` the tool says so."""
-    fields = {"permissions": tags, "deprecated": deprecated, "version": version}
+    fields: dict[str, Any] = {"permissions": list(tags), "version": metadata.version}
     fields |= {"description": describe(lead, about), "source": "" if about else MADE}
-    return FileRow(where, endpoints=endpoints, tell=lambda: fields)
+    fields["deprecated"] = dead or says_deprecated(about)
+    return FileRow(where, endpoints=names, tell=lambda: fields, left=left)
 
 
-def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> Iterator[FileRow]:
+def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[FileRow]:
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     type_name = metadata.full(node.get("EntityType") or node.get("Type"))
     kind = metadata.types.get(type_name, NOTHING)
@@ -346,19 +377,18 @@ def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> It
     about = about_of(node, terms) or about_of(kind, kind_terms)
     about = "" if about.rstrip(".") == name else about.removeprefix(f"{name}. ")
     pairs = ((node, terms), (kind, kind_terms))
-    labels = [one.get("label") or stated(known.get("Label", NOTHING), "String") for one, known in pairs]
-    label = next(filter(None, labels), "")
+    label = next(filter(None, (label_of(*pair) for pair in pairs)), "")
     title = f"{name} ({label})" if label and label.replace(" ", "").casefold() != name.casefold() else name
     keys = ", ".join(metadata.keys(type_name))
-    dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
+    dead = is_deprecated(terms) or is_deprecated(kind_terms)
     for verb in verbs:
         lead = verb.of_singleton if node.tag == "Singleton" else verb.of_set
         words = lead.format(title, f" ({keys})" if keys else "")
         endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
-        yield _tool(where, endpoints, words, about, tags(node) or tags(kind), dead, version)
+        yield _tool(metadata, where, endpoints, words, about, dead, 0, *(tags(node) or tags(kind)))
 
 
-def _imports(metadata: Metadata, node: Node, target: str, called: str, version: str) -> Iterator[FileRow]:
+def _imports(metadata: Metadata, node: Node, target: str, called: str) -> Iterator[FileRow]:
     """One tool for each overload of what is imported, the shortest first: it has the plain name."""
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     if not name:
@@ -375,32 +405,27 @@ def _imports(metadata: Metadata, node: Node, target: str, called: str, version: 
         rest = ", ".join(one.get("Name") for one in parameters)
         types = types or ",".join(one.get("Type") for one in parameters)
         special = about_of(source, terms)
-        about = general or special or node.get("label")
-        lead = f"{sentence(name)} ({method}{f', with {rest}' if rest else ''})."
-        plain, full = [name, f"{method}{name}"], [f"{name}({rest})", f"{name}({types})"]
-        if several := len(unbound) > 1:
-            about = describe(special, general) if special else about
-        dead = is_deprecated(own) or is_deprecated(terms) or says_deprecated(about)
-        yield _tool(
-            f"{where}({types})" if several else where,
-            [name, *full, *plain[1:]] if several else [*plain, *full],
-            lead if several and not special or not about else "",
-            about,
-            tags(node),
-            dead,
-            version,
-        )
+        about = general or special or label_of(node, own) or label_of(source, terms)
+        made = f"{sentence(name)} ({method}{f', with {rest}' if rest else ''})."
+        endpoints = [name, f"{method}{name}", f"{name}({rest})", f"{name}({types})"]
+        lead, at = "" if about else made, where
+        if len(unbound) > 1:
+            lead, about = ("", describe(special, general)) if special else (made, about)
+            endpoints, at = [name, *endpoints[2:], endpoints[1]], f"{where}({types})"
+        dead = is_deprecated(own) or is_deprecated(terms)
+        left = metadata.parameter_texts(parameters, called, f"{called}({types})")
+        yield _tool(metadata, at, endpoints, lead, about, dead, left, *tags(node))
 
 
-def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], version: str) -> FileRow:
+def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node]) -> FileRow:
     bound = parameters[0].get("Type")
     inner = re.sub(r"^Collection\((.*)\)$", r"\1", bound)
     owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")
     rest = ", ".join(parameter.get("Name") for parameter in parameters[1:])
     types, terms = metadata.overload(node, full)
-    about = about_of(node, terms)
+    about = about_of(node, terms) or label_of(node, terms)
+    left = metadata.parameter_texts(parameters[1:], full, f"{full}({types})")
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
-    dead = is_deprecated(terms) or says_deprecated(about)
     where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})", f"{endpoint}({types})"]
-    return _tool(where, endpoints, "" if about else lead, about, [], dead, version)
+    return _tool(metadata, where, endpoints, "" if about else lead, about, is_deprecated(terms), left)

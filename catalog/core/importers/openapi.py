@@ -26,10 +26,11 @@ from catalog.core.importers.rows import (
 from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
-from trace_site.lib.texts import Twice
+from trace_site.lib.texts import Twice, mapping, pointer_step
 
 Json = dict[str, Any]
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}
+OPERATION = {"operationId", "responses"}
 ITEM_KEYS = {"$ref", "summary", "description", "servers", "parameters", "additionalOperations"}
 PATH_MAPS = ("paths", "x-ms-paths")
 USED_KEYS = ("operationId", "summary", "description", "tags", "security", "deprecated")
@@ -42,7 +43,7 @@ MAX_NESTED = 50  # references on the way of a pointer that another one asked for
 def read(document: Json, shown: str) -> Iterator[FileRow]:
     """Every operation of the document, with its JSON pointer."""
     _check(document, shown)
-    webhooks = _object(document.get("webhooks", document.get("x-webhooks")))
+    webhooks = mapping(document.get("webhooks", document.get("x-webhooks")))
     if webhooks:
         note = f"{len(webhooks)} webhooks: the vendor calls them, so they are no tools."
         yield FileRow(f"{shown}#/webhooks", note=note)
@@ -61,15 +62,17 @@ def _layers(document: Json, value: Any, followed: list[str] | None = None, depth
     beside it. Raises TraceError. Other documents are never opened.
     """
     followed = [] if followed is None else followed
-    seen: set[str] = set()
+    met = [value]
     yield value
     while isinstance(value, dict) and "$ref" in value:
         ref = value["$ref"]
-        if not isinstance(ref, str) or ref in seen or depth > MAX_NESTED or len(followed) >= MAX_REFERENCES:
+        if not isinstance(ref, str) or depth > MAX_NESTED or len(followed) >= MAX_REFERENCES:
             raise _broken(ref)
-        seen.add(ref)
         followed.append(ref)
-        yield (value := _target(document, ref, followed, depth))
+        met.append(_target(document, ref, followed, depth))
+        if any(met[-1] is one for one in met[:-1]):
+            raise _broken(ref)
+        yield (value := met[-1])
 
 
 def _target(document: Json, ref: str, followed: list[str], depth: int) -> Any:
@@ -102,12 +105,8 @@ def _followed(document: Json, value: Any) -> Any:
     return value
 
 
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
 def _resolved(document: Json, value: Any) -> Json:
-    return _object(_followed(document, value))
+    return mapping(_followed(document, value))
 
 
 def _check(document: Json, shown: str) -> None:
@@ -155,7 +154,7 @@ def api_version(document: Json) -> str:
     if len(found) == 1 and (only := found.pop()):
         return only
     servers = document.get("servers")
-    url = _object(servers[0]).get("url") if isinstance(servers, list) and servers else ""
+    url = mapping(servers[0]).get("url") if isinstance(servers, list) and servers else ""
     url = url or document.get("basePath")
     path = re.sub(r"^\w+://[^/]*", "", url) if isinstance(url, str) else ""
     at_end = re.search(r"/v([0-9]{1,4})/?$", path, re.IGNORECASE)
@@ -173,10 +172,20 @@ def _text(document: Json, value: Any) -> str:
 
 
 def _operations(document: Json, shown: str) -> Iterator[FileRow]:
+    yield from _lost_texts(document, _resolved(document, document.get("info")), f"{shown}#/info")
+    used: list[Any] = []
     for key in PATH_MAPS:
         for path, item, line in _entries(_resolved(document, document.get(key))):
             if not path.startswith(("x-", "$")):
-                yield from _path_operations(document, path, item, f"{shown}#/{key}/{_step(path)}", line)
+                yield from _path_operations(
+                    document, path, item, f"{shown}#/{key}/{pointer_step(path)}", line, used
+                )
+    reached = {id(item) for item in used}
+    items = _resolved(document, _resolved(document, document.get("components")).get("pathItems"))
+    for name, item in items.items():
+        if id(item) not in reached and METHODS & mapping(item).keys():
+            where = f"{shown}#/components/pathItems/{pointer_step(name)}"
+            yield FileRow(where, note="no path leads to it, so it is no tool.")
 
 
 def _entries(values: Json) -> Iterator[tuple[str, Any, int | None]]:
@@ -187,12 +196,25 @@ def _entries(values: Json) -> Iterator[tuple[str, Any, int | None]]:
 
 
 def _path_operations(
-    document: Json, path: str, item: Any, where: str, doubled: int | None
+    document: Json, path: str, item: Any, where: str, doubled: int | None, used: list[Any]
 ) -> Iterator[FileRow]:
+    held: Json = {}  # what all layers of the item say; the keys beside a reference win
     try:
         for part in _layers(document, item):
+            used.append(part)
             if isinstance(part, dict):
-                yield from _part_operations(document, path, part, where, doubled)
+                beside, held = held, {**part, **held}
+                yield from _lost_texts(document, part, where)
+                for method, fields, line in _methods(document, part):
+                    at, line = f"{where}/{pointer_step(method)}", doubled if line is None else line
+                    if method in beside:
+                        note = "left out: the path has an operation of its own beside the reference."
+                        yield FileRow(at, note=note)
+                    elif line is None:
+                        yield from _operation(document, at, method, path, fields, held)
+                    else:
+                        problem = f"written twice{_at(line)}; only the last one of a key would count."
+                        yield FileRow(at, problem=problem)
             elif part is not None:
                 problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
                 yield FileRow(where, problem=problem)
@@ -200,26 +222,9 @@ def _path_operations(
         yield FileRow(where, problem=error.message)
 
 
-def _part_operations(
-    document: Json, path: str, part: Json, where: str, doubled: int | None
-) -> Iterator[FileRow]:
-    yield from _lost_texts(document, part, where)
-    for method, fields, own_line in _methods(document, part):
-        at = f"{where}/{_step(method)}"
-        line = doubled if own_line is None else own_line
-        if line is None:
-            yield from _operation(document, at, method.rpartition("/")[2], path, fields, part)
-        else:
-            problem = f"written twice{_at(line)}; only the last one of a key would count."
-            yield FileRow(at, problem=problem)
-
-
 def _methods(document: Json, item: Json) -> Iterator[tuple[str, Any, int | None]]:
     for key, value, line in _entries(item):
-        # a method that no specification names is still an operation of the file
-        known = key in ITEM_KEYS or (key.startswith("x-") and not key.endswith("-method"))
-        shape = {} if known else _resolved(document, value)
-        if key.lower() in METHODS or shape.keys() & {"operationId", "responses"}:
+        if key not in ITEM_KEYS and (not key.startswith("x-") or key.endswith("-method")):
             yield key, value, line
     for key, value, line in _entries(_resolved(document, item.get("additionalOperations"))):
         yield f"additionalOperations/{key}", value, line
@@ -233,7 +238,10 @@ def _operation(
     except TraceError as error:
         yield FileRow(where, problem=error.message)
         return
-    fields = layers[-1]
+    fields, word = layers[-1], method.rpartition("/")[2]
+    if method == word and word.lower() not in METHODS and not OPERATION & mapping(fields).keys():
+        yield FileRow(where, note=f"left out: '{method[:60]}' is no method of HTTP.")
+        return
     if not isinstance(fields, dict):
         problem = f"an operation must be an object, not {KINDS.get(type(fields), 'nothing')}."
         yield FileRow(where, problem=problem)
@@ -245,11 +253,12 @@ def _operation(
     for beside in reversed(layers[:-1]):  # keys beside a reference win over what it points to
         fields = {**fields, **{key: beside[key] for key in USED_KEYS if key in beside}}
     own_id = " ".join(_text(document, fields.get("operationId")).split())
-    call = f"{method.upper()} {path}"
-    endpoints = [name for name in (own_id, method.upper() + camel_case(path), call) if name]
-    yield FileRow(where, endpoints=endpoints, tell=partial(_fields, document, fields, item, own_id, call))
+    call = f"{word.upper()} {path}"
+    endpoints = [name for name in (own_id, word.upper() + camel_case(path), call) if name]
+    tell = partial(_fields, document, fields, item, own_id, call)
+    yield FileRow(where, endpoints=endpoints, tell=tell, left=_parameter_texts(document, fields, item))
     yield from _lost_texts(document, fields, where)
-    if calls := _object(fields.get("callbacks")):
+    if calls := mapping(fields.get("callbacks")):
         note = f"{len(calls)} callbacks: the vendor calls them, so they are no tools."
         yield FileRow(f"{where}/callbacks", note=note)
 
@@ -266,37 +275,43 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
         about = f"{sentence(own_id) or f'{method.capitalize()} {words}'.strip()} ({call})."
     flag = _followed(document, fields.get("deprecated"))
     flag = {"true": True, "false": False}.get(flag.lower()) if isinstance(flag, str) else flag
-    security = fields.get("security", document.get("security"))
-    required = [_object(one) for one in security] if isinstance(security, list) else []
-    lists = [values for one in required for values in one.values() if isinstance(values, list)]
+    required = _listed(document, fields.get("security", document.get("security")))
+    lists = [_listed(document, values) for one in required for values in mapping(one).values()]
     scopes = [scope for values in lists for scope in values if isinstance(scope, str)]
-    tags = _followed(document, fields.get("tags"))
-    tags = [_text(document, tag) for tag in (tags if isinstance(tags, list) else [tags])]
+    tags = [tag for tag in _listed(document, fields.get("tags")) if isinstance(tag, str)]
     return {
         "description": about,
-        "permissions": list(dict.fromkeys(scopes or filter(None, tags))),
+        "permissions": list(dict.fromkeys(filter(None, scopes or tags))),
         "deprecated": flag if isinstance(flag, bool) else says_deprecated(*texts),
         "version": _version(document)[:MAX_VERSION],
         "source": MADE if made else "",
     }
 
 
+def _listed(document: Json, value: Any) -> list[Any]:
+    """The entries of a list, or the one value that stands in its place, with their references followed."""
+    value = _followed(document, value)
+    return [_followed(document, one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _parameter_texts(document: Json, fields: Json, item: Json) -> int:
+    """How many parameters and bodies have a text of their own, or stand in another file."""
+    found = [*_listed(document, item.get("parameters")), *_listed(document, fields.get("parameters"))]
+    found.append(_followed(document, fields.get("requestBody")))
+    return sum(bool(mapping(one).keys() & {"description", "$ref"}) for one in found)
+
+
 def _lost_texts(document: Json, fields: Json, where: str) -> Iterator[FileRow]:
     """A note for each field that should be a text and is none."""
-    for key in ("operationId", "summary", "description"):
-        value = _followed(document, fields.get(key) or "")
+    for key in ("title", "operationId", "summary", "description"):
+        value = _followed(document, fields.get(key))
         if isinstance(value, dict) and "$ref" in value:
             ref = str(value["$ref"])[:200]
             note = f"left out: the reference '{ref}' cannot be followed; write its text here."
             yield FileRow(f"{where}/{key}", note=note)
-        elif not isinstance(value, str):
+        elif value is not None and not isinstance(value, str):
             yield FileRow(f"{where}/{key}", note=f"left out: {KINDS.get(type(value), 'this')} is no text.")
 
 
 def _at(line: int) -> str:
     return f" (line {line})" if line else ""
-
-
-def _step(part: str) -> str:
-    """One step of a JSON pointer (RFC 6901)."""
-    return part.replace("~", "~0").replace("/", "~1")

@@ -182,8 +182,8 @@ def say(value: Any) -> None:
 def read_csv(path: Path, shown: str) -> Iterator[FileRow]:
     """Every row that is not blank, at the line where it begins; raises TraceError for an unusable header.
 
-    Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; others are
-    ignored.
+    Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; cells of
+    others are noted.
     """
     check_size(path, shown, MAX_BYTES)
     with path.open("rb") as binary:
@@ -200,7 +200,9 @@ def read_csv(path: Path, shown: str) -> Iterator[FileRow]:
 
 def _csv_row(where: str, cells: list[str], columns: list[str]) -> FileRow:
     fields: dict[str, Any] = {
-        column: unguard(cell) for column, cell in zip(columns, cells, strict=False) if column in COLUMNS
+        column: unguard(cell)
+        for column, cell in zip(columns, cells, strict=False)
+        if column in COLUMNS or cell.strip()
     }
     name = str(fields.get("name", "")).strip()
     if len(cells) > len(columns) and any(cell.strip() for cell in cells[len(columns) :]):
@@ -228,7 +230,7 @@ def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
             continue
         twice = [key for key, _, _ in row.earlier if key in COLUMNS] if isinstance(row, Twice) else []
         problem = f"the key '{twice[0]}' is written twice." if twice else ""
-        yield FileRow(where, row, problem=problem, name=str(row.get("name") or ""))
+        yield FileRow(where, row, problem=problem)
 
 
 if __name__ == "__main__":

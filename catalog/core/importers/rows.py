@@ -3,7 +3,7 @@
 Words of a vendor's file as the catalog keeps them: plain descriptions, API names from file names.
 """
 
-import html
+import html.entities
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,13 @@ from typing import Any
 
 from catalog.core.tool import MAX_DESCRIPTION, RowError, ToolRecord, parse_tool
 from catalog.core.words import camel_case, join_words, name_words
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, printable
 from trace_site.lib.letters import STOPS, entered, invisible
 
 MAX_TOOLS = 200_000
 MAX_ERRORS = 20_000
+MAX_UNREAD = 20
+FIELDS = {"name", "description", "permissions", "deprecated", "version", "source", "domain"}
 MADE = "no description in the file; made from the name"  # the source of such a tool
 # every repetition is bounded, so that no text takes more than linear time
 SCRIPT = re.compile(
@@ -39,7 +41,8 @@ ELEMENT = re.compile(
     "meter|nav|noscript|object|ol|optgroup|option|output|param|picture|pre|progress|q|rp|rt|ruby|samp|script|search|"
     "section|select|slot|strike|style|summary|svg|table|tbody|template|textarea|tfoot|thead|time|title|ul|video"
 )
-ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+ENTITY = re.compile(r"&([a-z][a-z0-9]{1,31};)", re.IGNORECASE)
+NUMBERED = re.compile(r"&#(?:[0-9]{1,7}|x[0-9a-f]{1,6});", re.IGNORECASE)
 CODE = re.compile(
     r"^[ \t]*```[\w+-]*[ \t]*\n([^`]{1,20000})```|(`{1,3})(?!`)([^`]{1,2000})\2(?!`)", re.MULTILINE
 )
@@ -75,7 +78,8 @@ class FileRow:
     """One row or operation. `fields` make a tool; `problem` says why not; `note` tells what is no tool by design.
 
     `name` is the tool that a row with a problem stands for, as far as it is known. `endpoints` are what a tool may be
-    called, best first: `named` chooses, and only then are its texts written out by `tell`.
+    called, best first: `named` chooses, and only then are its texts written out by `tell`. `left` counts the texts of
+    its parameters, which a tool does not hold.
     """
 
     where: str
@@ -85,6 +89,7 @@ class FileRow:
     note: str = ""
     endpoints: Sequence[str] = ()
     tell: Callable[[], Mapping[str, Any]] = dict
+    left: int = 0
 
 
 @dataclass(slots=True)
@@ -104,6 +109,8 @@ def collect(
     file = CatalogFile(fmt)
     text = 0
     made: list[ToolRecord] = []
+    left: list[FileRow] = []
+    unread: dict[str, str] = {}  # a field that no tool has, and where it was met first
     for row in rows:
         where = printable(row.where)
         if row.note:
@@ -113,7 +120,9 @@ def collect(
             if row.problem:
                 raise TraceError(row.problem, code="bad_tool")
             file.records.append(parse_tool(row.fields, where))
-            if hidden := invisible(dict(row.fields)):
+            left += [row] if row.left else []
+            unread = {**dict.fromkeys(row.fields.keys() - FIELDS, where), **unread}
+            if hidden := invisible({key: row.fields.get(key) for key in FIELDS}):
                 what = f"{hidden} character{'s' * (hidden != 1)} that nobody sees"
                 file.notes.append(RowError(where, f"{what}, in '{file.records[-1].name}'."))
             text += len(file.records[-1].description)
@@ -121,7 +130,7 @@ def collect(
         except TraceError as error:
             name = row.name or row.fields.get("name")
             name = entered(name).strip() if isinstance(name, str) else ""
-            file.errors.append(RowError(where, printable(error.message), name))
+            file.errors.append(RowError(where, error.message, printable(name)))
         if max_errors is not None and len(file.errors) >= max_errors:
             break
         if len(file.records) > MAX_TOOLS:
@@ -139,14 +148,14 @@ def collect(
         many = f"{len(made)} tools such as {made[0].name}" if len(made) > 1 else made[0].name
         note = f"{many}: no description in the file; one was made from the name. Write a better one there."
         file.notes.append(RowError(made[0].where, note))
+    if left:
+        total, name = sum(row.left for row in left), left[0].fields["name"]
+        note = f"left out: {total:,} text{'s' * (total != 1)} of parameters, from {name} on. A tool holds its own"
+        note += " description only; say there what tells it from its look-alikes."
+        file.notes.append(RowError(printable(left[0].where), printable(note)))
+    for key, where in sorted(unread.items())[:MAX_UNREAD]:
+        file.notes.append(RowError(where, printable(f"left out: '{key[:60]}' is no field of a tool.")))
     return file
-
-
-def printable(text: str) -> str:
-    """A place or message that can be stored: NUL and halves of surrogate pairs are written as escapes."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def named(api: str, rows: Iterable[FileRow]) -> Iterator[FileRow]:
@@ -158,7 +167,7 @@ def named(api: str, rows: Iterable[FileRow]) -> Iterator[FileRow]:
         else:
             yield row
     for row, endpoint in zip(tools, unique_names([row.endpoints for row in tools]), strict=True):
-        yield FileRow(row.where, {"name": f"{api}/{endpoint}", **row.tell()})
+        yield FileRow(row.where, {"name": f"{api}/{endpoint}", **row.tell()}, left=row.left)
 
 
 def unique_names(candidates: Sequence[Sequence[str]]) -> list[str]:
@@ -197,7 +206,9 @@ def plain_text(text: str) -> str:
             return match[0]
         return "" if INLINE.fullmatch(name) else " "
 
-    text = LINE_MARKS.sub("", ENTITY.sub(lambda match: html.unescape(match[0]), TAG.sub(untag, text)))
+    # `&region_id;` is no entity, though `&reg` is one
+    text = ENTITY.sub(lambda found: html.entities.html5.get(found[1], found[0]), TAG.sub(untag, text))
+    text = LINE_MARKS.sub("", NUMBERED.sub(lambda found: html.unescape(found[0]), text))
     for pattern, replacement in INLINE_MARKS:
         text = pattern.sub(replacement, text)
     held = iter(pieces)
