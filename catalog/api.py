@@ -9,10 +9,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import examples, selectors
+from catalog import selectors
 from catalog.models import ToolRevision
 from catalog.search import RANKED, ToolFilter, find_tools
 from catalog.serializers import (
+    EXAMPLES,
     BlockIn,
     ClusterOut,
     DomainIn,
@@ -26,7 +27,7 @@ from catalog.serializers import (
 )
 from catalog.services import tool_block, tool_unblock
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import TextList, page_of
+from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
 FOUND = inline_serializer(
@@ -39,7 +40,7 @@ FOUND = inline_serializer(
             help_text=f"a search matched more than {RANKED}; they are listed by name"
         ),
         "meant": serializers.DictField(
-            child=TextList(),
+            child=serializers.ListField(child=serializers.CharField()),
             help_text="words that were searched for beside a typed one, when few tools matched",
         ),
     },
@@ -52,7 +53,7 @@ def _many(name: str, row: type[serializers.Serializer[Any]]) -> serializers.Seri
 
 
 class ToolsList(ApiView):
-    @extend_schema(parameters=[ToolsIn], responses=FOUND, examples=[answer_example(examples.FOUND)])
+    @extend_schema(parameters=[ToolsIn], responses=FOUND, examples=[answer_example(EXAMPLES["found"])])
     def get(self, request: Request) -> Response:
         """Find tools. Every word of `q` begins a word of the name or the description; when few tools match,
         words that hold it or are spelt nearly alike count too. The best match first; without `q` by name.
@@ -66,14 +67,14 @@ class ToolsList(ApiView):
 
 
 class ToolOne(ApiView):
-    @extend_schema(responses=ToolDetail, examples=[answer_example(examples.DETAIL)])
+    @extend_schema(responses=ToolDetail, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a tool."""
         return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
 
 class ToolReadByName(ApiView):
-    @extend_schema(responses=ToolDetail, examples=[answer_example(examples.DETAIL)])
+    @extend_schema(responses=ToolDetail, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, name: str) -> Response:
         """Read a tool by its name. The name as it is, `API/ENDPOINT`; an endpoint may hold slashes."""
         return Response(ToolDetail(selectors.tool(name=name)).data)
@@ -86,9 +87,9 @@ class ToolBlock(ApiView):
         request=BlockIn,
         responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is blocked already")},
         examples=[
-            request_example(examples.BLOCKING),
-            answer_example(examples.BLOCKED),
-            answer_example(examples.BLOCKED_ALREADY, 409, "blocked already"),
+            request_example(EXAMPLES["blocking"]),
+            answer_example(EXAMPLES["blocked"]),
+            answer_example(EXAMPLES["blocked_already"], 409, "blocked already"),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
@@ -100,7 +101,7 @@ class ToolBlock(ApiView):
 
     @extend_schema(
         responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is not blocked")},
-        examples=[answer_example(examples.DETAIL)],
+        examples=[answer_example(EXAMPLES["detail"])],
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Unblock a tool. Answers may name it again at once."""
@@ -111,7 +112,7 @@ class ToolBlock(ApiView):
 class ToolNeighbours(ApiView):
     @extend_schema(
         responses=_many("NeighbourList", NeighbourOut),
-        examples=[answer_example({"results": [{"score": 0.93, "tool": examples.OLDER}]})],
+        examples=[answer_example({"results": [{"score": 0.93, "tool": EXAMPLES["older"]}]})],
     )
     def get(self, request: Request, pk: int) -> Response:
         """Look-alikes of a tool. The nearest tools by cosine, the best first; none before look-alikes were found."""
@@ -122,7 +123,7 @@ class ToolNeighbours(ApiView):
 class ToolTwins(ApiView):
     @extend_schema(
         responses=_many("TwinList", TwinOut),
-        examples=[answer_example({"results": [{"newer": False, "tool": examples.OLDER}]})],
+        examples=[answer_example({"results": [{"newer": False, "tool": EXAMPLES["older"]}]})],
     )
     def get(self, request: Request, pk: int) -> Response:
         """Other versions of a tool. The active tools that are the same endpoint in other versions of its API,
@@ -132,7 +133,7 @@ class ToolTwins(ApiView):
 
 
 class ToolRevisions(ApiView):
-    @extend_schema(responses=page_of(RevisionOut), examples=[page_example(examples.REVISION, "90")])
+    @extend_schema(responses=page_of(RevisionOut), examples=[page_example(EXAMPLES["revision"], "90")])
     def get(self, request: Request, pk: int) -> Response:
         """History of a tool. Every content it ever had, newest first, with the import behind each."""
         rows = ToolRevision.objects.filter(tool=selectors.tool(pk=pk))
@@ -140,7 +141,7 @@ class ToolRevisions(ApiView):
 
 
 class DomainsList(ApiView):
-    @extend_schema(responses=page_of(DomainOut), examples=[page_example(examples.DOMAIN, None)])
+    @extend_schema(responses=page_of(DomainOut), examples=[page_example(EXAMPLES["domain"], None)])
     def get(self, request: Request) -> Response:
         """List domains."""
         return keyset_response(request, selectors.domains_counted(), DomainOut, by="slug")
@@ -148,7 +149,9 @@ class DomainsList(ApiView):
 
 class ClustersList(ApiView):
     @extend_schema(
-        parameters=[DomainIn], responses=page_of(ClusterOut), examples=[page_example(examples.CLUSTER, "31")]
+        parameters=[DomainIn],
+        responses=page_of(ClusterOut),
+        examples=[page_example(EXAMPLES["cluster"], "31")],
     )
     def get(self, request: Request) -> Response:
         """List clusters of look-alikes. Those of every domain's newest clustering."""
@@ -161,7 +164,7 @@ class ClusterOne(ApiView):
             200: ClusterOut,
             404: OpenApiResponse(description="no such cluster in a newest clustering"),
         },
-        examples=[answer_example(examples.CLUSTER)],
+        examples=[answer_example(EXAMPLES["cluster"])],
     )
     def get(self, request: Request, pk: int) -> Response:
         """Read a cluster."""

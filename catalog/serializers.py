@@ -1,6 +1,6 @@
 """What the API reads and answers about tools, domains and clusters."""
 
-from typing import Any
+from typing import Literal
 
 from rest_framework import serializers
 
@@ -8,36 +8,29 @@ from catalog.core.tokens import FORMATS, tool_units
 from catalog.models import Cluster, Domain, Tool, ToolRevision
 from catalog.selectors import pair_reasons
 from catalog.services import LONGEST_REASON
+from trace_site.rest.examples import examples_beside
 from trace_site.rest.schema import InputSerializer
+from trace_site.rest.shapes import Shape, field
 
-Out = serializers.Serializer[Any]
+EXAMPLES = examples_beside(__file__)
 YES_NO = ["yes", "no"]
 
 
 class ToolsIn(InputSerializer):
     """Filters of the list of tools; what is left out narrows nothing."""
 
-    q = serializers.CharField(
-        default="", allow_blank=True, max_length=200, help_text="words of the name or the description"
+    q: str = field("words of the name or the description", default="", max_length=200)
+    domain: str = field(default="", max_length=60)
+    api: str = field("an API's whole name, or how it begins", default="", max_length=400)
+    state: Literal["current", "deprecated", "retired", "all"] = field(
+        "active tools unless said otherwise", default="", allow_blank=True
     )
-    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
-    api = serializers.CharField(
-        default="", allow_blank=True, max_length=400, help_text="an API's whole name, or how it begins"
-    )
-    state = serializers.ChoiceField(
-        ["current", "deprecated", "retired", "all"],
-        default="",
-        allow_blank=True,
-        help_text="active tools unless said otherwise",
-    )
-    clustered = serializers.ChoiceField(YES_NO, default="", allow_blank=True, help_text="inside a cluster")
-    ruled = serializers.ChoiceField(
-        YES_NO, default="", allow_blank=True, help_text="held by a published rule"
-    )
+    clustered: str = field("inside a cluster", default="", allow_blank=True, choices=YES_NO)
+    ruled: str = field("held by a published rule", default="", allow_blank=True, choices=YES_NO)
 
 
 class DomainIn(InputSerializer):
-    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
+    domain: str = field(default="", max_length=60)
 
 
 class ToolRow(serializers.ModelSerializer[Tool]):
@@ -57,7 +50,7 @@ class ToolRow(serializers.ModelSerializer[Tool]):
 
 
 class BlockIn(InputSerializer):
-    because = serializers.CharField(max_length=LONGEST_REASON, help_text="why; kept in the audit log")
+    because: str = field("why; kept in the audit log", max_length=LONGEST_REASON)
 
 
 class ToolDetail(ToolRow):
@@ -75,14 +68,14 @@ class ToolDetail(ToolRow):
         return {fmt: "".join(tool_units(tool.name, fmt)) for fmt in FORMATS}
 
 
-class NeighbourOut(Out):
-    score = serializers.FloatField(help_text="cosine")
-    tool = ToolRow()
+class NeighbourOut(Shape):
+    score: float = field("cosine")
+    tool: ToolRow
 
 
-class TwinOut(Out):
-    newer = serializers.BooleanField(help_text="a newer version than the tool's own")
-    tool = ToolRow()
+class TwinOut(Shape):
+    newer: bool = field("a newer version than the tool's own")
+    tool: ToolRow
 
 
 class RevisionOut(serializers.ModelSerializer[ToolRevision]):

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors import as_stored
-from rules import examples, selectors
+from rules import selectors
 from rules.book import cached_book, version_contents, version_findings
 from rules.changes import api as changes_api
 from rules.changes.selectors import compare_versions
@@ -16,6 +16,7 @@ from rules.core.rules_file import to_json
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter, rule_list
 from rules.serializers import (
+    EXAMPLES,
     Checked,
     CheckIn,
     DiffIn,
@@ -40,7 +41,7 @@ class RulesList(ApiView):
     @extend_schema(
         parameters=[ListIn],
         responses=page_of(RuleRow),
-        examples=[page_example(examples.ROW, "hr/PAYSLIP_PERIOD")],
+        examples=[page_example(EXAMPLES["row"], "hr/PAYSLIP_PERIOD")],
     )
     def get(self, request: Request) -> Response:
         """List rules. Every rule with its newest version, by domain and code."""
@@ -56,7 +57,7 @@ class RulesList(ApiView):
 
 
 class RuleOne(ApiView):
-    @extend_schema(responses=RuleDetail, examples=[answer_example(examples.DETAIL)])
+    @extend_schema(responses=RuleDetail, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a rule. What its newest version says and what the checks say about it."""
         rule = selectors.rule(pk)
@@ -82,7 +83,7 @@ def with_content(version: RuleVersion) -> RuleVersion:
 
 
 class RuleVersionsList(ApiView):
-    @extend_schema(responses=page_of(Version), examples=[page_example(examples.VERSION, "2")])
+    @extend_schema(responses=page_of(Version), examples=[page_example(EXAMPLES["version"], "2")])
     def get(self, request: Request, pk: int) -> Response:
         """List the versions of a rule. Newest first. Versions never change."""
         rows = selectors.rule(pk).versions.select_related("author", "rule")
@@ -95,10 +96,10 @@ class RuleVersionOne(ApiView):
         examples=[
             answer_example(
                 {
-                    **examples.VERSION,
-                    "content": examples.CONTENT,
-                    "statements": examples.STATEMENTS,
-                    "pairs": [examples.PAIR],
+                    **EXAMPLES["version"],
+                    "content": EXAMPLES["content"],
+                    "statements": EXAMPLES["statements"],
+                    "pairs": [EXAMPLES["pair"]],
                 }
             )
         ],
@@ -120,7 +121,7 @@ class RuleVersionsCompare(ApiView):
     @extend_schema(
         parameters=[DiffIn],
         responses=VersionDiff,
-        examples=[answer_example({"from": 1, "to": 2, "diff": examples.DIFF})],
+        examples=[answer_example({"from": 1, "to": 2, "diff": EXAMPLES["diff"]})],
     )
     def get(self, request: Request, pk: int) -> Response:
         """Compare two versions of a rule. Sets as added and removed, the text word by word."""
@@ -136,9 +137,9 @@ class RuleCheck(ApiView):
         request=CheckIn,
         responses={200: Checked, 404: NO_RULE},
         examples=[
-            request_example(examples.CONTENT),
-            answer_example({"light": "warning", "findings": [examples.FINDING]}),
-            answer_example(examples.BAD_RULE, 400, "no complete rule"),
+            request_example(EXAMPLES["content"]),
+            answer_example({"light": "warning", "findings": [EXAMPLES["finding"]]}),
+            answer_example(EXAMPLES["bad_rule"], 400, "no complete rule"),
         ],
     )
     def post(self, request: Request) -> Response:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib.auth import get_user_model
 from django.db.models import BooleanField, Count, F, Func, Q, QuerySet
@@ -65,10 +65,10 @@ class PairRow:
 
     left: Tool
     right: Tool
-    state: State  # as it counts
-    read: State  # as it was read
-    words: tuple[str, str]
-    add: str
+    state: Annotated[State, "as it counts: only `apart` is covered"]
+    read: Annotated[State, "as it was read"]
+    words: Annotated[tuple[str, str], "what the rule says of the one, and of the other"]
+    add: Annotated[str, "what would tell them apart, if anything is missing"]
     correction: dict[str, Any] | None  # {reason, by, at}
 
     @property
@@ -76,7 +76,7 @@ class PairRow:
         return f"{self.left.pk}-{self.right.pk}"
 
     @property
-    def tools(self) -> tuple[str, str]:
+    def tools(self) -> Annotated[tuple[str, str], "two tools of the rule's set"]:
         return self.left.name, self.right.name
 
 

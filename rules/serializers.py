@@ -1,67 +1,67 @@
 """What the API answers about rules and reads about rules and change requests, in the words of the exchange format."""
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from datetime import datetime
+from typing import Annotated, Any, Literal, get_args
 
 from rest_framework import serializers
 
 from rules.core import rules_file as schema
-from rules.core.draft import FIELDS
-from rules.core.pairs import PAIR_STATES
+from rules.core.check import Finding
+from rules.core.draft import FIELDS, RuleDiff
 from rules.core.reading import Stance
-from rules.models import ChangeRequest, RuleChange
-from trace_site.rest.schema import ID, InputSerializer, TextList
+from rules.models import ChangeRequest, RuleChange, RuleVersion
+from rules.selectors import PairRow
+from trace_site.rest.examples import examples_beside
+from trace_site.rest.schema import ID, InputSerializer
+from trace_site.rest.shapes import Shape, field
 
-Out = serializers.Serializer[Any]
-
-
-class Clause(Out):
-    when = serializers.CharField()
-    route_to = serializers.CharField()
-    exception = serializers.BooleanField()
-    signals = TextList()
+EXAMPLES = examples_beside(__file__)
 
 
-class RuleTest(Out):
-    query = serializers.CharField()
-    tools = TextList()
+class Clause(Shape):
+    when: str
+    route_to: str
+    exception: bool
+    signals: list[str]
 
 
-class Content(Out):
-    tool_name = serializers.CharField(help_text="the target")
-    confusables = TextList()
-    rule_text = serializers.CharField()
-    clauses = Clause(many=True)
-    tests = RuleTest(many=True)
+class RuleTest(Shape):
+    query: str
+    tools: list[str]
+
+
+class Content(Shape):
+    tool_name: str = field("the target")
+    confusables: list[str]
+    rule_text: str
+    clauses: list[Clause]
+    tests: list[RuleTest]
 
 
 class ExchangeRule(Content):
     """One rule of the exchange format."""
 
-    code = serializers.CharField()
-    domain = serializers.CharField()
+    code: str
+    domain: str
 
 
-class RuleFinding(Out):
-    code = serializers.CharField()
-    level = serializers.ChoiceField(["error", "warning"])
-    sentence = serializers.CharField()
-    fix = serializers.CharField()
-    other = serializers.CharField(help_text="code of the other rule, if any")
-    place = serializers.JSONField(help_text="{pointer, start, end} in the exchange format")
-    path = TextList(help_text="codes of the rules on a cycle")
+class RuleFinding(Shape, of=Finding):
+    other: str = field("code of the other rule, if any")
+    place: Any = field("{pointer, start, end} in the exchange format")
+    path: list[str] = field("codes of the rules on a cycle")
 
 
-class RuleRow(Out):
-    id = serializers.IntegerField(source="rule.pk")
-    code = serializers.CharField(source="rule.code")
-    domain = serializers.CharField(source="rule.domain_id")
-    state = serializers.ChoiceField(["published", "changed", "draft"])
-    light = serializers.ChoiceField(["ok", "warning", "error"])
-    target = serializers.CharField(source="version.target.name")
-    version = serializers.IntegerField(source="version.number", help_text="the newest version")
-    published = serializers.SerializerMethodField(help_text="the version that is taught")
-    changed_at = serializers.DateTimeField(source="version.created_at")
+class RuleRow(Shape):
+    id: int = field(source="rule.pk")
+    code: str = field(source="rule.code")
+    domain: str = field(source="rule.domain_id")
+    state: Literal["published", "changed", "draft"]
+    light: Literal["ok", "warning", "error"]
+    target: str = field(source="version.target.name")
+    version: int = field("the newest version", source="version.number")
+    published: int | None = field("the version that is taught")
+    changed_at: datetime = field(source="version.created_at")
 
     def get_published(self, row: Any) -> int | None:
         """`numbers` of the context: published versions by id, read once for all rows."""
@@ -69,113 +69,97 @@ class RuleRow(Out):
         return number
 
 
-class Version(Out):
-    number = serializers.IntegerField()
-    published = serializers.SerializerMethodField(help_text="whether it is the version that is taught")
-    note = serializers.CharField()
-    author = serializers.CharField(source="author.username", default=None, allow_null=True)
-    created_at = serializers.DateTimeField()
-    content_hash = serializers.CharField()
+class Version(Shape, of=RuleVersion):
+    fields = "number published note author created_at content_hash"
+    published: bool = field("whether it is the version that is taught")
 
     def get_published(self, version: Any) -> bool:
         return bool(version.rule.published_id == version.pk)
 
 
 class VersionDetail(Version):
-    content = Content()
+    content: Content
 
 
-class PairCorrection(Out):
-    apart = serializers.BooleanField()
-    reason = serializers.CharField()
-    by = serializers.CharField(allow_blank=True, help_text="empty: a command")
-    at = serializers.DateTimeField()
+class PairCorrection(Shape):
+    apart: bool
+    reason: str
+    by: str = field("empty: a command")
+    at: datetime
 
 
-class RulePair(Out):
-    tools = TextList(help_text="two tools of the rule's set")
-    state = serializers.ChoiceField(PAIR_STATES, help_text="as it counts: only `apart` is covered")
-    read = serializers.ChoiceField(PAIR_STATES, help_text="as it was read")
-    words = TextList(help_text="what the rule says of the one, and of the other")
-    add = serializers.CharField(help_text="what would tell them apart, if anything is missing")
-    correction = PairCorrection(allow_null=True)
+class RulePair(Shape, of=PairRow):
+    fields = "tools state read words add correction"
+    correction: PairCorrection | None
 
 
-class Statement(Out):
-    token = serializers.CharField(
-        allow_blank=True, help_text="for good; empty: no version with it was published"
+class Statement(Shape):
+    token: str = field("for good; empty: no version with it was published")
+    text: str = field("as it stands in the rule")
+    stance: str = field(
+        "use, tells, limits: it leads to its tools; not, dead: away from them", choices=get_args(Stance)
     )
-    text = serializers.CharField(help_text="as it stands in the rule")
-    stance = serializers.ChoiceField(
-        get_args(Stance), help_text="use, tells, limits: it leads to its tools; not, dead: away from them"
-    )
-    tools = TextList()
-    in_force = serializers.BooleanField(help_text="whether the published version has it")
+    tools: list[str]
+    in_force: bool = field("whether the published version has it")
 
 
 class VersionRead(VersionDetail):
-    statements = Statement(many=True, help_text="what its text says of its tools, clause by clause")
-    pairs = RulePair(many=True, help_text="which tools its words tell apart")
+    statements: list[Statement] = field("what its text says of its tools, clause by clause")
+    pairs: list[RulePair] = field("which tools its words tell apart")
 
 
-class RuleDetail(Out):
-    id = serializers.IntegerField()
-    code = serializers.CharField()
-    domain = serializers.CharField()
-    published = serializers.IntegerField(allow_null=True)
-    newest = VersionDetail()
-    findings = RuleFinding(many=True, help_text="about the newest version")
+class RuleDetail(Shape):
+    id: int
+    code: str
+    domain: str
+    published: int | None
+    newest: VersionDetail
+    findings: list[RuleFinding] = field("about the newest version")
 
 
-class Piece(Out):
-    kind = serializers.ChoiceField(["same", "added", "removed"])
-    words = serializers.CharField()
+class Piece(Shape):
+    kind: Literal["same", "added", "removed"]
+    words: str
 
 
-class Diff(Out):
-    changed = TextList(help_text="names of the fields that differ")
-    target = TextList(allow_null=True, help_text="[before, after]")
-    confusables_added = TextList()
-    confusables_removed = TextList()
-    text = Piece(many=True)
-    clauses_added = Clause(many=True)
-    clauses_removed = Clause(many=True)
-    tests_added = RuleTest(many=True)
-    tests_removed = RuleTest(many=True)
+class Diff(Shape, of=RuleDiff):
+    changed: list[str] = field("names of the fields that differ")
+    target: list[str] | None = field("[before, after]")
+    text: list[Piece]
+    clauses_added: list[Clause]
+    clauses_removed: list[Clause]
+    tests_added: list[RuleTest]
+    tests_removed: list[RuleTest]
 
 
-class VersionDiff(Out):
+class VersionDiff(Shape):
     def get_fields(self) -> dict[str, Any]:
         """`from` is a word of Python."""
         return {"from": serializers.IntegerField(), "to": serializers.IntegerField(), "diff": Diff()}
 
 
-class Checked(Out):
-    light = serializers.ChoiceField(["ok", "warning", "error"], help_text="error: it cannot be published")
-    findings = RuleFinding(many=True)
+class Checked(Shape):
+    light: Literal["ok", "warning", "error"] = field("error: it cannot be published")
+    findings: list[RuleFinding]
 
 
-class ImportedRule(Out):
-    kind = serializers.ChoiceField(["added", "changed", "draft"])
-    domain = serializers.CharField()
-    code = serializers.CharField()
+class ImportedRule(Shape):
+    kind: Literal["added", "changed", "draft"]
+    domain: str
+    code: str
 
 
-class Imported(Out):
-    request = serializers.IntegerField(allow_null=True, help_text="the change request; null for a dry run")
-    format = serializers.ChoiceField(["json", "csv"])
-    added = serializers.IntegerField()
-    changed = serializers.IntegerField()
-    unpublished = serializers.IntegerField(help_text="drafts and withdrawn rules that the file repeats")
-    unchanged = serializers.IntegerField()
-    skipped = serializers.IntegerField(help_text="rules with a mistake, left out")
-    errors = TextList(  # type: ignore[assignment]
-        help_text="place and sentence of each mistake"
-    )
-    ignored = serializers.DictField(
-        child=serializers.IntegerField(), help_text="fields that are not part of a rule: in how many rules"
-    )
-    changes = ImportedRule(many=True)
+class Imported(Shape):
+    request: int | None = field("the change request; null for a dry run")
+    format: Literal["json", "csv"]
+    added: int
+    changed: int
+    unpublished: int = field("drafts and withdrawn rules that the file repeats")
+    unchanged: int
+    skipped: int = field("rules with a mistake, left out")
+    errors: list[str] = field("place and sentence of each mistake")
+    ignored: dict[str, int] = field("fields that are not part of a rule: in how many rules")
+    changes: list[ImportedRule]
 
 
 # texts that no exchange format knows are checked by the services, which say what they may hold; here they only must be
@@ -190,82 +174,71 @@ MOST_CHANGES = 500  # that a request begins with; more come by file
 
 
 class ClauseIn(InputSerializer):
-    when = serializers.CharField(**SENTENCE)
-    route_to = serializers.CharField(**NAME)
-    exception = serializers.BooleanField(default=False)
-    signals = serializers.ListField(
-        child=serializers.CharField(**{**TEXT, "max_length": schema.LONGEST_SIGNAL}),
-        default=list,
-        max_length=schema.MOST_SIGNALS,
+    when: str = field(**SENTENCE)
+    route_to: str = field(**NAME)
+    exception: bool = False
+    signals: list[Annotated[str, field(**{**TEXT, "max_length": schema.LONGEST_SIGNAL})]] = field(
+        default=list, max_length=schema.MOST_SIGNALS
     )
 
 
 class RuleTestIn(InputSerializer):
-    query = serializers.CharField(**SENTENCE)
-    tools = serializers.ListField(
-        child=serializers.CharField(**NAME), default=list, max_length=schema.MOST_EXPECTED
-    )
+    query: str = field(**SENTENCE)
+    tools: list[Annotated[str, field(**NAME)]] = field(default=list, max_length=schema.MOST_EXPECTED)
 
 
 class ContentIn(InputSerializer):
-    tool_name = serializers.CharField(**NAME, help_text="the target")
-    confusables = serializers.ListField(
-        child=serializers.CharField(**NAME), required=False, max_length=schema.MOST_CONFUSABLES
+    tool_name: str = field("the target", **NAME)
+    confusables: list[Annotated[str, field(**NAME)]] = field(
+        required=False, max_length=schema.MOST_CONFUSABLES
     )
-    rule_text = serializers.CharField(**TEXT, max_length=schema.LONGEST_RULE)
-    clauses = ClauseIn(many=True, required=False, max_length=schema.MOST_CLAUSES)  # type: ignore[call-arg]
-    tests = RuleTestIn(many=True, required=False, max_length=schema.MOST_TESTS)  # type: ignore[call-arg]
+    rule_text: str = field(max_length=schema.LONGEST_RULE, **TEXT)
+    clauses: list[ClauseIn] = field(required=False, max_length=schema.MOST_CLAUSES)
+    tests: list[RuleTestIn] = field(required=False, max_length=schema.MOST_TESTS)
 
 
 class CheckIn(ContentIn):
-    rule = serializers.IntegerField(
-        required=False, allow_null=True, **ID, help_text="the rule it will be a version of, if any"
-    )
+    rule: int | None = field("the rule it will be a version of, if any", required=False, **ID)
 
 
 class ChangePut(ContentIn):
     """The whole change as it shall be: what is left out is empty."""
 
-    domain = serializers.CharField(**SAID, help_text="of a new rule; empty means its target's")
-    code = serializers.CharField(**SAID, help_text="of a new rule; empty means made from its target")
-    note = serializers.CharField(**SAID)
+    domain: str = field("of a new rule; empty means its target's", **SAID)
+    code: str = field("of a new rule; empty means made from its target", **SAID)
+    note: str = field(**SAID)
 
 
-class ChangeIn(ChangePut):
+class ChangeIn(ChangePut, total=False):
     """A change of `rule`, or of a new rule. Without content it begins from the rule's newest version."""
 
-    rule = serializers.IntegerField(required=False, allow_null=True, **ID)
-    action = serializers.ChoiceField(choices=RuleChange.Action.choices, default=RuleChange.Action.SAVE)
-    base = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        **REVISION,
-        help_text="number of the version it begins from; the newest",
-    )
+    rule: int | None = field(**ID)
+    action: RuleChange.Action = RuleChange.Action.SAVE
+    base: int | None = field("number of the version it begins from; the newest", **REVISION)
 
 
 class RequestPatch(InputSerializer):
-    title = serializers.CharField(**SAID)
-    description = serializers.CharField(**SAID, help_text="why the rules change, for who approves")
+    title: str = field(**SAID)
+    description: str = field("why the rules change, for who approves", **SAID)
 
 
 class RequestIn(RequestPatch):
-    changes = ChangeIn(many=True, required=False, max_length=MOST_CHANGES)  # type: ignore[call-arg]
+    changes: list[ChangeIn] = field(required=False, max_length=MOST_CHANGES)
 
 
 class ListIn(InputSerializer):
     """Filters of the list of rules."""
 
-    q = serializers.CharField(**FILTER, max_length=200, help_text="every word occurs in code, target or text")
-    domain = serializers.CharField(**FILTER, max_length=60)
-    state = serializers.ChoiceField(
-        ["published", "changed", "draft"], **FILTER, help_text="changed: published, with a newer draft"
+    q: str = field("every word occurs in code, target or text", max_length=200, **FILTER)
+    domain: str = field(max_length=60, **FILTER)
+    state: Literal["published", "changed", "draft"] = field(
+        "changed: published, with a newer draft", **FILTER
     )
-    light = serializers.ChoiceField(["ok", "warning", "error"], **FILTER, help_text="what the checks say")
+    light: Literal["ok", "warning", "error"] = field("what the checks say", **FILTER)
 
 
 class ExportIn(ListIn):
-    format = serializers.ChoiceField(["json", "csv"], default="json")
+    format: Literal["json", "csv"] = "json"
 
 
 class DiffIn(InputSerializer):
@@ -275,53 +248,45 @@ class DiffIn(InputSerializer):
 
 
 class ImportIn(InputSerializer):
-    dry_run = serializers.BooleanField(default=False, help_text="only say what the file would change")
-    skip_bad_rows = serializers.BooleanField(
-        default=False, help_text="leave rules with a mistake out instead of refusing the file"
-    )
-    drafts = serializers.BooleanField(
-        default=False, help_text="also publish what the file repeats of drafts and withdrawn rules"
-    )
-    title = serializers.CharField(**FILTER, max_length=200)
-    filename = serializers.CharField(**FILTER, max_length=200, help_text="used in messages")
+    dry_run: bool = field("only say what the file would change", default=False)
+    skip_bad_rows: bool = field("leave rules with a mistake out instead of refusing the file", default=False)
+    drafts: bool = field("also publish what the file repeats of drafts and withdrawn rules", default=False)
+    title: str = field(max_length=200, **FILTER)
+    filename: str = field("used in messages", max_length=200, **FILTER)
 
 
 class SubmitIn(InputSerializer):
-    revision = serializers.IntegerField(**REVISION, help_text="the revision of the request that you saw")
+    revision: int = field("the revision of the request that you saw", **REVISION)
 
 
 class ApproveIn(SubmitIn):
-    comment = serializers.CharField(**SAID)
+    comment: str = field(**SAID)
 
 
 class RejectIn(SubmitIn):
-    reason = serializers.CharField(**SAID)
+    reason: str = field(**SAID)
 
 
 class SeenIn(InputSerializer):
-    revision = serializers.IntegerField(
-        required=False, **REVISION, help_text="refused when it is not the current one"
-    )
+    revision: int = field("refused when it is not the current one", required=False, **REVISION)
 
 
 class ReasonIn(SeenIn):
-    reason = serializers.CharField(**SAID)
+    reason: str = field(**SAID)
 
 
 class ScheduleIn(SeenIn):
-    at = serializers.DateTimeField(help_text="a time to come")
+    at: datetime = field("a time to come")
 
 
 class CommentIn(InputSerializer):
-    text = serializers.CharField(**SAID)
+    text: str = field(**SAID)
 
 
 class RequestListIn(InputSerializer):
-    q = serializers.CharField(
-        **FILTER, max_length=200, help_text="every word occurs in title, author or a rule"
-    )
-    state = serializers.ChoiceField(ChangeRequest.State.choices, **FILTER)
-    whose = serializers.ChoiceField(["mine", "waiting"], **FILTER, help_text="waiting: for your decision")
+    q: str = field("every word occurs in title, author or a rule", max_length=200, **FILTER)
+    state: ChangeRequest.State = field(**FILTER)
+    whose: Literal["mine", "waiting"] = field("waiting: for your decision", **FILTER)
 
 
 def draft_input(given: Mapping[str, Any]) -> dict[str, Any]:

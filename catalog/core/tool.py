@@ -5,7 +5,7 @@ In: rows of any importer. Out: checked `ToolRecord`s with a content hash, and a 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from catalog.core.tokens import flat_token, split_name
 from catalog.core.words import join_words, name_words, plain_words
@@ -55,9 +55,9 @@ class ToolRecord:
 class RowError:
     """Why one row cannot be imported; `name` is kept so that its tool is not taken for removed."""
 
-    where: str
+    where: Annotated[str, "file and line, or a JSON pointer"]
     message: str
-    name: str = ""
+    name: Annotated[str, "empty when the row has no readable name"] = ""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}"

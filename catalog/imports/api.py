@@ -11,59 +11,48 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import examples, selectors
+from catalog import selectors
 from catalog.core.importers.detect import FORMATS
+from catalog.core.tool import RowError
 from catalog.imports.previews import applied_import, file_import, preview_of
 from catalog.imports.services import import_undo, undo_plan
 from catalog.models import CatalogImport, Tool
-from catalog.serializers import DomainIn
+from catalog.serializers import EXAMPLES, DomainIn
+from trace_site.impact import Impact
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, TextList, page_of
+from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
 
-Out = serializers.Serializer[Any]
 NOTES = "what is no tool by design, and texts that were left out or made"
 
 
 class ImportIn(InputSerializer):
     """`content` or, in a form, `file`."""
 
-    domain = serializers.CharField(max_length=60)
-    content = serializers.JSONField(
-        required=False, help_text="the file's text; a JSON document may stand here as it is"
-    )
+    domain: str = field(max_length=60)
+    content: Any = field("the file's text; a JSON document may stand here as it is", required=False)
     file = serializers.FileField(required=False, help_text="only in a form")
-    filename = serializers.CharField(
-        required=False, max_length=200, help_text="the name people know the file by"
-    )
-    format = serializers.ChoiceField(["auto", *FORMATS], default="auto")
-    licence = serializers.CharField(
-        default="", allow_blank=True, max_length=100, help_text="SPDX identifier or a few words"
-    )
-    api_name = serializers.CharField(
-        default="",
-        allow_blank=True,
-        max_length=300,
-        help_text="what its API is called here; empty: its title",
-    )
-    dry_run = serializers.BooleanField(default=False, help_text="answer what it would do, write nothing")
-    skip_bad_rows = serializers.BooleanField(default=False, help_text="else one bad row refuses the file")
-    plan = serializers.CharField(
-        default="", allow_blank=True, max_length=200, help_text="of a dry run: refuse to do anything else"
-    )
+    filename: str = field("the name people know the file by", required=False, max_length=200)
+    format: str = field(default="auto", choices=["auto", *FORMATS])
+    licence: str = field("SPDX identifier or a few words", default="", max_length=100)
+    api_name: str = field("what its API is called here; empty: its title", default="", max_length=300)
+    dry_run: bool = field("answer what it would do, write nothing", default=False)
+    skip_bad_rows: bool = field("else one bad row refuses the file", default=False)
+    plan: str = field("of a dry run: refuse to do anything else", default="", max_length=200)
 
 
-class FieldChangeOut(Out):
-    field = serializers.CharField()
-    before = serializers.JSONField()
-    after = serializers.JSONField()
+class FieldChangeOut(Shape):
+    field: str
+    before: Any
+    after: Any
 
 
-class ChangedOut(Out):
-    id = serializers.IntegerField(source="tool.pk")
-    name = serializers.CharField(source="tool.name")
-    changes = FieldChangeOut(many=True)
+class ChangedOut(Shape):
+    id: int = field(source="tool.pk")
+    name: str = field(source="tool.name")
+    changes: list[FieldChangeOut]
 
 
 class NamedTool(serializers.ModelSerializer[Tool]):
@@ -72,63 +61,63 @@ class NamedTool(serializers.ModelSerializer[Tool]):
         fields = ["id", "name"]
 
 
-class SkippedOut(Out):
-    where = serializers.CharField(help_text="file and line, or a JSON pointer")
-    name = serializers.CharField(help_text="empty when the row has no readable name")
-    message = serializers.CharField()
+class SkippedOut(Shape, of=RowError):
+    pass
 
 
-class ImpactOut(Out):
-    name = serializers.CharField()
-    count = serializers.IntegerField()
-    label = serializers.CharField(help_text="read after the count")  # type: ignore[assignment]
+class ImpactOut(Shape, of=Impact):
+    fields = "name count label"
+    label: str = field("read after the count")
 
 
-class CountsOut(Out):
-    added = serializers.IntegerField(default=0, help_text="the returning ones count too")
-    changed = serializers.IntegerField(default=0)
-    unchanged = serializers.IntegerField(default=0)
-    removed = serializers.IntegerField(default=0, help_text="retired: the file no longer holds them")
-    deprecated = serializers.IntegerField(default=0, help_text="that become deprecated")
-    returned = serializers.IntegerField(default=0, help_text="retired before, active again")
-    skipped = serializers.IntegerField(default=0)
+class CountsOut(Shape):
+    added: int = field("the returning ones count too", default=0)
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = field("retired: the file no longer holds them", default=0)
+    deprecated: int = field("that become deprecated", default=0)
+    returned: int = field("retired before, active again", default=0)
+    skipped: int = 0
 
 
-class AppliedOut(Out):
-    added = NamedTool(many=True)
-    changed = ChangedOut(many=True)
-    returned = NamedTool(many=True)
-    retired = NamedTool(many=True)
+class AppliedOut(Shape):
+    added: list[NamedTool]
+    changed: list[ChangedOut]
+    returned: list[NamedTool]
+    retired: list[NamedTool]
 
 
-class AddedOut(Out):
-    name = serializers.CharField()
-    description = serializers.CharField()
+class AddedOut(Shape):
+    name: str
+    description: str
 
 
-class PreviewOut(Out):
+class PreviewOut(Shape):
     """The first 200 of every kind; `counts` has them all."""
 
-    plan = serializers.CharField(source="result.plan")
-    format = serializers.CharField(source="result.format")
-    domain = serializers.CharField(source="result.domain")
-    counts = CountsOut()
-    versions = TextList(source="result.versions", help_text="new versions of known APIs, a sentence each")
-    added = AddedOut(many=True)
-    changed = ChangedOut(many=True)
-    returning = TextList()
-    removed = NamedTool(many=True)
-    deprecated = TextList()
-    skipped = SkippedOut(many=True)
-    notes = SkippedOut(many=True, help_text=NOTES)
-    impact = ImpactOut(many=True, help_text="what would turn stale")
+    plan: str = field(source="result.plan")
+    format: str = field(source="result.format")
+    domain: str = field(source="result.domain")
+    counts: CountsOut
+    versions: list[str] = field("new versions of known APIs, a sentence each", source="result.versions")
+    added: list[AddedOut]
+    changed: list[ChangedOut]
+    returning: list[str]
+    removed: list[NamedTool]
+    deprecated: list[str]
+    skipped: list[SkippedOut]
+    notes: list[SkippedOut] = field(NOTES)
+    impact: list[ImpactOut] = field("what would turn stale")
 
 
 class ImportRow(serializers.ModelSerializer[CatalogImport]):
     domain = serializers.CharField(source="domain_id")
     counts = CountsOut()
-    versions = TextList(
-        source="counts.versions", default=list, help_text="new versions of known APIs, a sentence each"
+    versions = serializers.ListField(
+        child=serializers.CharField(),
+        source="counts.versions",
+        default=list,
+        help_text="new versions of known APIs, a sentence each",
     )
     actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
     undone_by = serializers.CharField(source="undone_by.username", default=None, allow_null=True)
@@ -144,10 +133,15 @@ class ImportRow(serializers.ModelSerializer[CatalogImport]):
 class ImportDetail(ImportRow):
     """With what it did: the first 200 tools of every kind."""
 
-    errors = TextList(  # type: ignore[assignment]
-        source="counts.errors", default=list, help_text="the skipped rows"
+    errors = serializers.ListField(  # type: ignore[assignment]
+        child=serializers.CharField(),
+        source="counts.errors",
+        default=list,
+        help_text="the skipped rows",
     )
-    notes = TextList(source="counts.notes", default=list, help_text=NOTES)
+    notes = serializers.ListField(
+        child=serializers.CharField(), source="counts.notes", default=list, help_text=NOTES
+    )
     done = serializers.SerializerMethodField()
 
     class Meta(ImportRow.Meta):
@@ -158,21 +152,21 @@ class ImportDetail(ImportRow):
         return AppliedOut(applied_import(row)).data
 
 
-class UndoOut(Out):
+class UndoOut(Shape):
     """What undoing would do, as ids of tools; `reasons` says why it is refused, if it is."""
 
-    retire = serializers.ListField(child=serializers.IntegerField())
-    restore = serializers.ListField(child=serializers.IntegerField(), source="changed")
-    bring_back = serializers.ListField(child=serializers.IntegerField())
-    reasons = TextList()
-    impact = ImpactOut(many=True, help_text="what uses these tools now")
+    retire: list[int]
+    restore: list[int] = field(source="changed")
+    bring_back: list[int]
+    reasons: list[str]
+    impact: list[ImpactOut] = field("what uses these tools now")
 
 
 class ImportsList(ApiView):
     parser_classes = [*ApiView.parser_classes, MultiPartParser]
 
     @extend_schema(
-        parameters=[DomainIn], responses=page_of(ImportRow), examples=[page_example(examples.IMPORT, "3")]
+        parameters=[DomainIn], responses=page_of(ImportRow), examples=[page_example(EXAMPLES["import"], "3")]
     )
     def get(self, request: Request) -> Response:
         """List imports. Every applied file, newest first, undone ones too."""
@@ -188,10 +182,10 @@ class ImportsList(ApiView):
             201: OpenApiResponse(ImportDetail, description="the import is applied"),
         },
         examples=[
-            request_example(examples.SENT),
-            answer_example(examples.PREVIEW),
-            answer_example(examples.APPLIED, 201),
-            answer_example(examples.BAD_ROWS, 400, "a bad row"),
+            request_example(EXAMPLES["sent"]),
+            answer_example(EXAMPLES["preview"]),
+            answer_example(EXAMPLES["applied"], 201),
+            answer_example(EXAMPLES["bad_rows"], 400, "a bad row"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -228,7 +222,7 @@ def _file(given: dict[str, Any]) -> Any:
 
 
 class ImportOne(ApiView):
-    @extend_schema(responses=ImportDetail, examples=[answer_example(examples.APPLIED)])
+    @extend_schema(responses=ImportDetail, examples=[answer_example(EXAMPLES["applied"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read an import. What it did, and whether it was undone."""
         return Response(ImportDetail(selectors.import_row(pk)).data)
@@ -237,7 +231,7 @@ class ImportOne(ApiView):
 class ImportUndo(ApiView):
     operation_ids = {"get": "import_undo_plan"}
 
-    @extend_schema(responses=UndoOut, examples=[answer_example(examples.UNDO)])
+    @extend_schema(responses=UndoOut, examples=[answer_example(EXAMPLES["undo"])])
     def get(self, request: Request, pk: int) -> Response:
         """What undoing an import would do."""
         return Response(UndoOut(undo_plan(selectors.import_row(pk))).data)
@@ -245,8 +239,8 @@ class ImportUndo(ApiView):
     @extend_schema(
         responses=ImportDetail,
         examples=[
-            answer_example({**examples.APPLIED, "undone_at": AT, "undone_by": "erin"}),
-            answer_example(examples.NO_UNDO, 409, "a rule names a tool it added"),
+            answer_example({**EXAMPLES["applied"], "undone_at": AT, "undone_by": "erin"}),
+            answer_example(EXAMPLES["no_undo"], 409, "a rule names a tool it added"),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:

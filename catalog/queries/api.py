@@ -1,6 +1,6 @@
 """/api/v1/queries: the registry's real queries, scrubbed; list, import, remove."""
 
-from typing import Any
+from typing import Annotated
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -8,43 +8,38 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import examples
 from catalog.models import LabelledQuery
 from catalog.queries.imports import (
     MOST_ROWS,
     GivenQuery,
+    Proposal,
     import_counts,
     queries_import,
     queries_preview,
     query_remove,
 )
 from catalog.queries.registry import real_queries, real_query
+from catalog.serializers import EXAMPLES
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, TextList, page_of
+from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
-
-Out = serializers.Serializer[Any]
 
 
 class QueriesIn(InputSerializer):
-    q = serializers.CharField(
-        default="", allow_blank=True, max_length=200, help_text="every word occurs in the query"
-    )
-    collection = serializers.CharField(default="", allow_blank=True, max_length=100)
+    q: str = field("every word occurs in the query", default="", max_length=200)
+    collection: str = field(default="", max_length=100)
 
 
 class QueryImportIn(InputSerializer):
-    collection = serializers.CharField(max_length=100, help_text="where the queries come from")
-    queries = serializers.ListField(
-        child=serializers.CharField(max_length=100_000, allow_blank=True), min_length=1, max_length=MOST_ROWS
+    collection: str = field("where the queries come from", max_length=100)
+    queries: list[Annotated[str, field(max_length=100_000, allow_blank=True)]] = field(
+        min_length=1, max_length=MOST_ROWS
     )
-    no_person = serializers.ListField(
-        child=serializers.IntegerField(min_value=1, max_value=MOST_ROWS),
-        default=list,
-        max_length=MOST_ROWS,
-        help_text="rows, counted from 1, in which what reads like a name is none",
+    no_person: list[Annotated[int, field(min_value=1, max_value=MOST_ROWS)]] = field(
+        "rows, counted from 1, in which what reads like a name is none", default=list, max_length=MOST_ROWS
     )
-    dry_run = serializers.BooleanField(default=False, help_text="answer what it would do, store nothing")
+    dry_run: bool = field("answer what it would do, store nothing", default=False)
 
 
 class RealQuery(serializers.ModelSerializer[LabelledQuery]):
@@ -58,29 +53,25 @@ class RealQuery(serializers.ModelSerializer[LabelledQuery]):
         return list(row.extra.get("replaced", ()))
 
 
-class ProposedQuery(Out):
-    row = serializers.IntegerField(source="number")
-    text = serializers.CharField(help_text="as it is stored: what was found is never repeated")
-    replaced = TextList(source="done.kinds")
-    code = serializers.CharField(help_text="why it is refused; empty when it is taken")
-    reason = serializers.CharField()
+class ProposedQuery(Shape, of=Proposal):
+    fields = "row text replaced code reason"
+    row: int = field(source="number")
+    replaced: list[str] = field(source="done.kinds")
 
 
-class QueryImportOut(Out):
-    added = serializers.IntegerField()
-    refused = serializers.IntegerField()
-    reasons = serializers.DictField(child=serializers.IntegerField(), help_text="refused rows by code")
-    replaced = serializers.DictField(
-        child=serializers.IntegerField(), help_text="what was taken out, by kind"
-    )
-    rows = ProposedQuery(many=True, help_text="of a dry run all rows, else the refused ones")
+class QueryImportOut(Shape):
+    added: int
+    refused: int
+    reasons: dict[str, int] = field("refused rows by code")
+    replaced: dict[str, int] = field("what was taken out, by kind")
+    rows: list[ProposedQuery] = field("of a dry run all rows, else the refused ones")
 
 
 class QueriesList(ApiView):
     operation_ids = {"post": "queries_import"}
 
     @extend_schema(
-        parameters=[QueriesIn], responses=page_of(RealQuery), examples=[page_example(examples.QUERY, "41")]
+        parameters=[QueriesIn], responses=page_of(RealQuery), examples=[page_example(EXAMPLES["query"], "41")]
     )
     def get(self, request: Request) -> Response:
         """List real queries. The few-shot queries that writers learn the tone from, newest first."""
@@ -94,9 +85,9 @@ class QueriesList(ApiView):
             201: OpenApiResponse(QueryImportOut, description="the taken queries are stored"),
         },
         examples=[
-            request_example(examples.QUERIES_SENT),
-            answer_example(examples.QUERIES_DONE),
-            answer_example(examples.QUERIES_DONE, 201),
+            request_example(EXAMPLES["queries_sent"]),
+            answer_example(EXAMPLES["queries_done"]),
+            answer_example(EXAMPLES["queries_done"], 201),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -117,7 +108,7 @@ class QueriesList(ApiView):
 
 
 class QueryOne(ApiView):
-    @extend_schema(responses=RealQuery, examples=[answer_example(examples.QUERY)])
+    @extend_schema(responses=RealQuery, examples=[answer_example(EXAMPLES["query"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a real query."""
         return Response(RealQuery(real_query(pk)).data)

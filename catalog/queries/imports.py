@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import PurePath
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import transaction
 
@@ -50,11 +50,11 @@ class Proposal:
 
     number: int
     done: Scrubbed
-    code: str = ""
+    code: Annotated[str, "why it is refused; empty when it is taken"] = ""
     reason: str = ""
 
     @property
-    def text(self) -> str:
+    def text(self) -> Annotated[str, "as it is stored: what was found is never repeated"]:
         return self.done.text
 
     @property

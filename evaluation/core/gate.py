@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import comb
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,38 +67,34 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """Candidate minus opponent on n queries; `won` and `lost` add up the differences for and against the candidate.
+    """Candidate minus opponent on n queries. `note`: why it does not bind."""
 
-    p: one-sided, that it is not worse; p_adjusted: for all slices of the opponent. shows: None where n can show
-    nothing. binds: whether it counts for the whole; `note` says why not.
-    """
-
-    opponent: str
-    kind: str
+    opponent: Annotated[str, "champion or embedding"]
+    kind: Annotated[str, "of the benchmark; rules: tests of rules; changed rules: counted"]
     name: str
     decode: str
     metric: str
     tier: str
     domain: str
-    group: str
+    group: Annotated[str, "all, covered, exceptions, uncovered or outside"]
     n: int
     candidate: float
     other: float
-    won: float
+    won: Annotated[float, "queries for the candidate; parts of a query count as such"]
     lost: float
-    low: float
+    low: Annotated[float, "95 % interval of the difference"]
     high: float
-    p: float
-    p_adjusted: float
-    shows: float | None
+    p: Annotated[float, "one-sided, that it is not worse (changed rules: not better)"]
+    p_adjusted: Annotated[float, "for all slices asked of this opponent"]
+    shows: Annotated[float | None, "the smallest loss that so many queries would show; null: none"]
     verdict: str
     margin: float = MARGIN
-    binds: bool = True
+    binds: Annotated[bool, "whether it counts for the whole"] = True
     note: str = ""
     ids: tuple[int, int] | None = None
 
     @property
-    def difference(self) -> float:
+    def difference(self) -> Annotated[float, "candidate minus opponent"]:
         return self.candidate - self.other
 
     @property
@@ -112,9 +108,9 @@ class ChangedRule:
 
     rule: int
     code: str
-    number: int
+    number: Annotated[int, "its version"]
     total: int
-    candidate: int
+    candidate: Annotated[int, "tests passed"]
     champion: int | None  # None: there is no champion
 
     @property

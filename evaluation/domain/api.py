@@ -1,10 +1,10 @@
 """/api/v1/coverage: the figures of each domain's page, its trend, and its clusters by rank."""
 
+from datetime import date, datetime
 from typing import Any
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,111 +25,99 @@ from evaluation.domain import selectors
 from evaluation.models import DomainFigures
 from trace_site.rest.examples import answer_example, examples_beside, page_example
 from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, number_key, page_limit
 
-Out = serializers.Serializer[Any]
 EXAMPLES = examples_beside(__file__)
 NO_DOMAIN = OpenApiResponse(description="no such domain, or it was not counted yet")
 
 
-class ShareOut(Out):
+class ShareOut(Shape):
     """Of labelled requests."""
 
-    n = serializers.IntegerField()
-    wrong = serializers.IntegerField(help_text="whose first tool is not right")
-    n_embedding = serializers.IntegerField(help_text="of the n, those that the embedding was asked")
-    wrong_embedding = serializers.IntegerField()
+    n: int
+    wrong: int = field("whose first tool is not right")
+    n_embedding: int = field("of the n, those that the embedding was asked")
+    wrong_embedding: int
 
 
-class FiguresOut(Out):
+class FiguresOut(Shape):
     """A domain as counted at `counted_at`, by one definition of groups and for one model."""
 
-    domain = serializers.CharField(source="domain_id")
-    counted_at = serializers.DateTimeField(source="at")
-    clustering = serializers.IntegerField(
-        allow_null=True, help_text="version; null: no look-alikes were looked for"
+    domain: str = field(source="domain_id")
+    counted_at: datetime = field(source="at")
+    clustering: int | None = field("version; null: no look-alikes were looked for")
+    definition: int = field("of groups", source="definition_id")
+    model: int | None = field("null: the embedding answers", source="model_id")
+    alias: str = field("champion or newest; empty: no model")
+    tools: int
+    rules: int
+    pairs: int = field("of look-alikes, in clusters that are not dismissed")
+    pairs_covered: int = field("told apart by a condition of one rule", source="covered")
+    pairs_named_only: int = field(source="named")
+    clusters: int
+    clusters_told_apart: int = field("at least 80 % of their pairs", source="done")
+    states: dict[str, int]
+    gaps: int = field("clusters with a pair that no rule tells apart")
+    gaps_measured: int
+    expected_wrong: float | None = field(
+        "wrong answers to expect at such pairs; null: not measured", source="score"
     )
-    definition = serializers.IntegerField(source="definition_id", help_text="of groups")
-    model = serializers.IntegerField(
-        source="model_id", allow_null=True, help_text="null: the embedding answers"
-    )
-    alias = serializers.CharField(help_text="champion or newest; empty: no model")
-    tools = serializers.IntegerField()
-    rules = serializers.IntegerField()
-    pairs = serializers.IntegerField(help_text="of look-alikes, in clusters that are not dismissed")
-    pairs_covered = serializers.IntegerField(
-        source="covered", help_text="told apart by a condition of one rule"
-    )
-    pairs_named_only = serializers.IntegerField(source="named")
-    clusters = serializers.IntegerField()
-    clusters_told_apart = serializers.IntegerField(source="done", help_text="at least 80 % of their pairs")
-    states = serializers.DictField(child=serializers.IntegerField())
-    gaps = serializers.IntegerField(help_text="clusters with a pair that no rule tells apart")
-    gaps_measured = serializers.IntegerField()
-    expected_wrong = serializers.FloatField(
-        source="score", allow_null=True, help_text="wrong answers to expect at such pairs; null: not measured"
-    )
-    low = serializers.FloatField(source="score_low", allow_null=True, help_text="of its 95 % interval")
-    high = serializers.FloatField(source="score_high", allow_null=True)
-    of_requests = serializers.IntegerField(source="requests", help_text="that it is of")
-    recorded = serializers.IntegerField(help_text="requests of the window in the log")
-    window_from = serializers.DateField()
-    window_to = serializers.DateField()
-    groups = serializers.DictField(child=ShareOut(), help_text="all, covered, exceptions, uncovered, outside")
-    sources = serializers.DictField(child=ShareOut(), help_text="benchmark, sample, production")
-    tools_measured = serializers.IntegerField(help_text="with a labelled request")
+    low: float | None = field("of its 95 % interval", source="score_low")
+    high: float | None = field(source="score_high")
+    of_requests: int = field("that it is of", source="requests")
+    recorded: int = field("requests of the window in the log")
+    window_from: date
+    window_to: date
+    groups: dict[str, ShareOut] = field("all, covered, exceptions, uncovered, outside")
+    sources: dict[str, ShareOut] = field("benchmark, sample, production")
+    tools_measured: int = field("with a labelled request")
 
 
 class CoverageOut(FiguresOut):
-    said = serializers.CharField(help_text="the sentence that heads the page")
-    warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="where the model is worse than plain embedding search"
-    )
-    gaps_holding_most = serializers.IntegerField(
-        help_text="so many of the first gaps hold more than half of the expected wrong answers"
+    said: str = field("the sentence that heads the page")
+    warnings: list[str] = field("where the model is worse than plain embedding search")
+    gaps_holding_most: int = field(
+        "so many of the first gaps hold more than half of the expected wrong answers"
     )
 
 
 class PointOut(FiguresOut):
-    why = serializers.DictField(help_text="what moved since the point before; empty: the first")
+    why: dict[str, Any] = field("what moved since the point before; empty: the first")
 
 
 class CoverageOneOut(CoverageOut):
-    trend = PointOut(many=True, help_text="the oldest first")
+    trend: list[PointOut] = field("the oldest first")
 
 
-class GapOut(Out):
-    cluster = serializers.IntegerField(source="pk")
-    rank = serializers.IntegerField()
-    label = serializers.CharField(source="cluster.label")  # type: ignore[assignment]  # a field of that name
-    state = serializers.CharField(help_text=", ".join(STATES))
-    tools = serializers.ListField(child=serializers.CharField(), source="names")
-    pairs = serializers.IntegerField()
-    pairs_covered = serializers.IntegerField(source="covered")
-    pairs_named_only = serializers.IntegerField(source="named")
-    expected_wrong = serializers.FloatField(source="score", allow_null=True, help_text="null: not measured")
-    low = serializers.FloatField(source="score_low", allow_null=True)
-    high = serializers.FloatField(source="score_high", allow_null=True)
-    of_requests = serializers.IntegerField(source="requests")
-    labelled = serializers.IntegerField(source="n", help_text="labelled requests that concern it")
-    wrong = serializers.IntegerField()
-    wrong_at_open_pairs = serializers.IntegerField(source="wrong_uncovered")
-    wrong_at_pairs_told_apart = serializers.IntegerField(source="wrong_covered")
-    owner = serializers.CharField(source="cluster.owner.username", default=None, allow_null=True)
-    due = serializers.DateField(source="cluster.due", allow_null=True)
-    dismissed_reason = serializers.CharField(source="cluster.dismissed_reason")
+class GapOut(Shape):
+    cluster: int = field(source="pk")
+    rank: int
+    label: str = field(source="cluster.label")
+    state: str = field(", ".join(STATES))
+    tools: list[str] = field(source="names")
+    pairs: int
+    pairs_covered: int = field(source="covered")
+    pairs_named_only: int = field(source="named")
+    expected_wrong: float | None = field("null: not measured", source="score")
+    low: float | None = field(source="score_low")
+    high: float | None = field(source="score_high")
+    of_requests: int = field(source="requests")
+    labelled: int = field("labelled requests that concern it", source="n")
+    wrong: int
+    wrong_at_open_pairs: int = field(source="wrong_uncovered")
+    wrong_at_pairs_told_apart: int = field(source="wrong_covered")
+    owner: str | None = field(source="cluster.owner.username", default=None)
+    due: date | None = field(source="cluster.due")
+    dismissed_reason: str = field(source="cluster.dismissed_reason")
 
 
 class GapsIn(InputSerializer):
-    gaps = serializers.BooleanField(
-        default=False, help_text="only clusters with a pair that no rule tells apart"
-    )
-    state = serializers.ChoiceField(default="", allow_blank=True, choices=[*STATES, *STATE_GROUPS])
-    cost = serializers.ChoiceField(default="", allow_blank=True, choices=list(COSTS))
-    owner = serializers.CharField(
-        default="", allow_blank=True, max_length=150, help_text="a user name, `any` or `nobody`"
-    )
-    q = serializers.CharField(default="", allow_blank=True, max_length=200)
+    gaps: bool = field("only clusters with a pair that no rule tells apart", default=False)
+    state: str = field(default="", allow_blank=True, choices=[*STATES, *STATE_GROUPS])
+    cost: str = field(default="", allow_blank=True, choices=list(COSTS))
+    owner: str = field("a user name, `any` or `nobody`", default="", max_length=150)
+    q: str = field(default="", max_length=200)
 
 
 def _figures(of: DomainFigures) -> DomainFigures:

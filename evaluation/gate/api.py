@@ -1,102 +1,65 @@
 """/api/v1/evaluation/models/{id}/gate: the newest gate report of a model, and asking for one."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from evaluation.core.gate import Gate
+from evaluation.core.gate import ChangedRule, Gate, GateRow
 from evaluation.gate.selectors import groups_moved, headline, reports, row_dict
 from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
 from trace_site.rest.examples import answer_example, examples_beside, request_example
-from trace_site.rest.schema import ID, InputSerializer, TextList
+from trace_site.rest.schema import ID, InputSerializer
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
 from training.models import Model
 
-Out = serializers.Serializer[Any]
 EXAMPLES = examples_beside(__file__)
-VERDICTS = GateReport.Verdict.choices
 
 
-class GateRowOut(Out):
-    opponent = serializers.CharField(help_text="champion or embedding")
-    kind = serializers.CharField(help_text="of the benchmark; rules: tests of rules; changed rules: counted")
-    name = serializers.CharField()
-    tier = serializers.CharField(allow_blank=True)
-    decode = serializers.CharField()
-    metric = serializers.CharField(allow_blank=True)
-    domain = serializers.CharField()
-    group = serializers.CharField(help_text="all, covered, exceptions, uncovered or outside")
-    n = serializers.IntegerField()
-    candidate = serializers.FloatField()
-    other = serializers.FloatField()
-    difference = serializers.FloatField(help_text="candidate minus opponent")
-    low = serializers.FloatField(help_text="95 % interval of the difference")
-    high = serializers.FloatField()
-    won = serializers.FloatField(help_text="queries for the candidate; parts of a query count as such")
-    lost = serializers.FloatField()
-    p = serializers.FloatField(help_text="one-sided, that it is not worse (changed rules: not better)")
-    p_adjusted = serializers.FloatField(help_text="for all slices asked of this opponent")
-    margin = serializers.FloatField()
-    shows = serializers.FloatField(
-        allow_null=True, help_text="the smallest loss that so many queries would show; null: none"
+class GateRowOut(Shape, of=GateRow):
+    fields = (
+        "opponent kind name tier decode metric domain group n candidate other difference low high won "
+        "lost p p_adjusted margin shows verdict binds note evaluation against"
     )
-    verdict = serializers.ChoiceField(VERDICTS)
-    binds = serializers.BooleanField(help_text="whether it counts for the whole")
-    note = serializers.CharField(allow_blank=True)
-    evaluation = serializers.IntegerField(allow_null=True)
-    against = serializers.IntegerField(allow_null=True)
+    verdict: GateReport.Verdict
+    evaluation: int | None
+    against: int | None
 
 
-class ChangedRuleOut(Out):
-    rule = serializers.IntegerField()
-    code = serializers.CharField()
-    number = serializers.IntegerField(help_text="its version")
-    total = serializers.IntegerField()
-    candidate = serializers.IntegerField(help_text="tests passed")
-    champion = serializers.IntegerField(allow_null=True)
-
-
-class GateReportOut(Out):
-    report = serializers.IntegerField(source="pk")
-    candidate = serializers.IntegerField(source="candidate_id")
-    champion = serializers.IntegerField(
-        source="champion_id", allow_null=True, help_text="null: there was none"
-    )
-    verdict = serializers.ChoiceField(VERDICTS)
-    said = serializers.CharField(source="headline")
-    rows = GateRowOut(many=True)
-    rules = ChangedRuleOut(many=True, help_text="that the candidate learned and the champion did not")
-    notes = TextList()
-    definition = serializers.IntegerField(
+class GateReportOut(Shape):
+    report: int = field(source="pk")
+    candidate: int = field(source="candidate_id")
+    champion: int | None = field("null: there was none", source="champion_id")
+    verdict: GateReport.Verdict
+    said: str = field(source="headline")
+    rows: list[GateRowOut]
+    rules: list[ChangedRule] = field("that the candidate learned and the champion did not")
+    notes: list[str]
+    definition: int | None = field(
+        "of groups, that its slices were counted by; null: it has none, or none was kept",
         source="definition_id",
-        allow_null=True,
-        help_text="of groups, that its slices were counted by; null: it has none, or none was kept",
     )
-    definition_at = serializers.DateTimeField(source="definition.made_at", default=None, allow_null=True)
-    groups_moved = serializers.BooleanField(help_text="whether rules or clusters sort queries otherwise now")
-    moved_at = serializers.DateTimeField(
-        allow_null=True, help_text="since when all else is counted by them; null: it is not"
-    )
-    created_at = serializers.DateTimeField()
+    definition_at: datetime | None = field(source="definition.made_at", default=None)
+    groups_moved: bool = field("whether rules or clusters sort queries otherwise now")
+    moved_at: datetime | None = field("since when all else is counted by them; null: it is not")
+    created_at: datetime
 
 
 class GateIn(InputSerializer):
-    champion = serializers.IntegerField(
-        required=False, allow_null=True, default=None, **ID, help_text="another opponent than the champion"
-    )
+    champion: int | None = field("another opponent than the champion", required=False, default=None, **ID)
 
 
-class GateJobOut(Out):
-    job = serializers.IntegerField(source="pk")
-    state = serializers.CharField()
-    title = serializers.CharField()
+class GateJobOut(Shape):
+    job: int = field(source="pk")
+    state: str
+    title: str
 
 
 class ModelGate(ApiView):

@@ -1,5 +1,6 @@
 """POST /api/v1/retrieve/ID/feedback: whether an answer was right."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from evaluation.models import RetrievalRequest
 from evaluation.requests import services
 from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
 
 EXAMPLES = examples_beside(__file__)
@@ -32,27 +34,27 @@ class RetrieveFeedback(ApiView):
     keeps_answers = False  # saying it again replaces it
 
     class FeedbackInput(InputSerializer):
-        verdict = serializers.ChoiceField(choices=RetrievalRequest.Verdict.choices)
-        expected = ToolNames(help_text="the tools that would have been right")
-        comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
-        query = serializers.CharField(
+        verdict: RetrievalRequest.Verdict
+        expected: ToolNames = field("the tools that would have been right")
+        comment: str = field(required=False, allow_blank=True, max_length=2000)
+        query: str = field(
+            "the request, for the report to be kept also where the log does not have it",
             required=False,
             max_length=4000,
-            help_text="the request, for the report to be kept also where the log does not have it",
         )
-        tools = ToolNames(help_text="with `query`: the tools that were answered")
-        caller = serializers.CharField(
+        tools: ToolNames = field("with `query`: the tools that were answered")
+        caller: str = field(
+            "with `query`: as the request named it, for the report to be erased by it too",
             required=False,
             allow_blank=True,
             max_length=LONGEST_CALLER,
-            help_text="with `query`: as the request named it, for the report to be erased by it too",
         )
 
-    class FeedbackAnswer(serializers.Serializer[Any]):
-        id = serializers.UUIDField(source="key")
-        verdict = serializers.CharField()
-        expected = serializers.ListField(child=serializers.CharField())
-        reported_at = serializers.DateTimeField()
+    class FeedbackAnswer(Shape):
+        id: UUID = field(source="key")
+        verdict: str
+        expected: list[str]
+        reported_at: datetime
 
     @extend_schema(
         request=FeedbackInput,

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -35,7 +35,8 @@ from evaluation.retrieval.lookups import lookups
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, examples_beside, request_example
-from trace_site.rest.schema import InputSerializer, TextList
+from trace_site.rest.schema import InputSerializer
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.throttles import ByToken
 from trace_site.rest.tokens import LONGEST_PERMISSION, MOST_PERMISSIONS, holds_of, service_token_of
 from trace_site.rest.views import AnyFormat, ApiView, drf_error
@@ -71,22 +72,16 @@ WHICH = "a model's id, an alias, or `search`: no model"
 
 
 class QueryInput(InputSerializer):
-    query = serializers.CharField(max_length=LONGEST_QUERY)
-    mode = serializers.ChoiceField(choices=MODES, default="fast")
-    k = serializers.IntegerField(default=10, min_value=1, max_value=MOST_TOOLS)
-    domain = serializers.CharField(
-        required=False, allow_null=True, max_length=60, help_text="only tools of this domain"
-    )
-    permissions = serializers.ListField(
-        child=serializers.CharField(max_length=LONGEST_PERMISSION),
+    query: str = field(max_length=LONGEST_QUERY)
+    mode: str = field(default="fast", choices=MODES)
+    k: int = field(default=10, min_value=1, max_value=MOST_TOOLS)
+    domain: str | None = field("only tools of this domain", required=False, max_length=60)
+    permissions: list[Annotated[str, field(max_length=LONGEST_PERMISSION)]] | None = field(
+        "what the caller may do; of it counts what the token holds too. Left out: all that the token holds",
         required=False,
-        allow_null=True,
         max_length=MOST_PERMISSIONS,
-        help_text="what the caller may do; of it counts what the token holds too. Left out: all that the token holds",
     )
-    exact = serializers.BooleanField(
-        default=True, help_text="false: the ranking may come from a search of limited length"
-    )
+    exact: bool = field("false: the ranking may come from a search of limited length", default=True)
 
     def to_internal_value(self, data: Any) -> Any:
         """What is plainly right is taken; only of the rest does each field say what is wrong, which takes longer than
@@ -116,154 +111,133 @@ class EachQuery(serializers.ListField):
 
 
 class RetrieveInput(QueryInput):
-    model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
-    stream = serializers.BooleanField(
-        default=False,
-        help_text="server-sent events. Left out, they are sent where `Accept` names them before JSON",
+    model: str = field(WHICH, default="champion", max_length=20)
+    stream: bool = field(
+        "server-sent events. Left out, they are sent where `Accept` names them before JSON", default=False
     )
-    caller = serializers.CharField(
+    caller: str = field(
+        "an opaque id of the person behind the call; their requests can be erased by it",
         required=False,
         allow_blank=True,
         max_length=LONGEST_CALLER,
-        help_text="an opaque id of the person behind the call; their requests can be erased by it",
     )
 
 
 class BatchInput(InputSerializer):
     requests = EachQuery(min_length=1, max_length=MOST_QUERIES)
-    model = serializers.CharField(default="champion", max_length=20, help_text=WHICH)
-    caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
+    model: str = field(WHICH, default="champion", max_length=20)
+    caller: str = field(required=False, allow_blank=True, max_length=LONGEST_CALLER)
 
 
-class RetrievedTool(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    score = serializers.FloatField(
-        allow_null=True, help_text="log-probability that orders the list; how sure to be is `confidence`"
+class RetrievedTool(Shape):
+    name: str
+    score: float | None = field("log-probability that orders the list; how sure to be is `confidence`")
+    description: str
+    deprecated: bool
+    retired: bool
+    newer: bool = field("it came to the catalog after the model, and no training has seen it")
+
+
+class RetrievingModel(Shape):
+    id: int | None = field("null: no model is in use, and a plain search answered")
+    cell: str = field("(format, memo, retrieval)")
+    base: str = field("the base model it was trained from")
+    snapshot: int | None
+
+
+class SpokenClause(Shape):
+    token: str
+    rule: str = field("code of its rule")
+    domain: str
+    version: int = field("of the rule, as it is published")
+    text: str = field("as it stands in the rule")
+    tools: list[str] = field("the tools that it leads to")
+    share: float = field("probability that it speaks to the request")
+    trained: bool = field("false: it is in force, and no training has seen it yet")
+    decided: bool = field("whether the answer follows it")
+
+
+class CitedRule(Shape):
+    id: int
+    code: str
+    domain: str
+    version: int = field("as the model's snapshot has it")
+    in_snapshot: bool = field("false: the snapshot has no such rule, and the version is the published one")
+    is_published: bool = field("whether that version is the published one now")
+    published_version: int | None
+    target: str
+    text: str
+    start: int = field("where the code stands in the trace")
+
+
+class WithheldTool(Shape):
+    name: str
+    needs: list[str] = field("permission targets of which one would do")
+
+
+class Latency(Shape):
+    model: float = field("seconds that the model computed")
+    engine: float = field("seconds from the question to the engine until its answer")
+    total: float = field("seconds until the answer was ready")
+
+
+class RetrieveAnswer(Shape):
+    id: UUID = field("of this request, to report its answer by")
+    model: RetrievingModel
+    mode: str
+    tools: list[RetrievedTool]
+    ranked: list[RetrievedTool] = field("mode both: the ranked list beside the committed one")
+    confidence: float | None = field(
+        "calibrated probability that the first tool is right; null while the model is not calibrated, "
+        "where no tool fits, and where the tool that fits best is withheld"
     )
-    description = serializers.CharField()
-    deprecated = serializers.BooleanField()
-    retired = serializers.BooleanField()
-    newer = serializers.BooleanField(
-        help_text="it came to the catalog after the model, and no training has seen it"
+    fits: bool | None = field(
+        "false: no tool answers this request, and the tools are only the nearest ones; null while that "
+        "is not known"
     )
-
-
-class RetrievingModel(serializers.Serializer[Any]):
-    id = serializers.IntegerField(
-        allow_null=True, help_text="null: no model is in use, and a plain search answered"
+    calibration: str = field("why confidence or fits is null, and what to do about it; empty otherwise")
+    trace: str
+    written_out: bool = field(
+        "the trace was written out from what the model decided; false where the model wrote it"
     )
-    cell = serializers.CharField(help_text="(format, memo, retrieval)")
-    base = serializers.CharField(help_text="the base model it was trained from")
-    snapshot = serializers.IntegerField(allow_null=True)
-
-
-class SpokenClause(serializers.Serializer[Any]):
-    token = serializers.CharField()
-    rule = serializers.CharField(help_text="code of its rule")
-    domain = serializers.CharField()
-    version = serializers.IntegerField(help_text="of the rule, as it is published")
-    text = serializers.CharField(help_text="as it stands in the rule")
-    tools = TextList(help_text="the tools that it leads to")
-    share = serializers.FloatField(help_text="probability that it speaks to the request")
-    trained = serializers.BooleanField(help_text="false: it is in force, and no training has seen it yet")
-    decided = serializers.BooleanField(help_text="whether the answer follows it")
-
-
-class CitedRule(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    code = serializers.CharField()
-    domain = serializers.CharField()
-    version = serializers.IntegerField(help_text="as the model's snapshot has it")
-    in_snapshot = serializers.BooleanField(
-        help_text="false: the snapshot has no such rule, and the version is the published one"
+    wrote: str = field("what a language model wrote itself, where the trace was written out from it")
+    clauses: list[SpokenClause] = field("the likeliest of the clauses in force, three at most")
+    follows_trace: bool | None = field(
+        "whether the model's list is the tools its trace ends with, before any are withheld; "
+        "null without a trace"
     )
-    is_published = serializers.BooleanField(help_text="whether that version is the published one now")
-    published_version = serializers.IntegerField(allow_null=True)
-    target = serializers.CharField()
-    text = serializers.CharField()
-    start = serializers.IntegerField(help_text="where the code stands in the trace")
+    trace_tools: list[str] = field(
+        "the last tools the trace names, as many as the model's list has; empty when it names none"
+    )
+    cited_rules: list[CitedRule] = field("in the order in which the trace names them")
+    withheld: list[WithheldTool] = field(
+        "tools left out for want of a permission; no list and no text names them"
+    )
+    exact: bool | None = field("whether the ranking equals scoring every tool; null without one")
+    unread: list[str] | None = field(
+        "words of the request in scripts the model's encoder cannot read, which is not every foreign "
+        "word; null for a base that reads without an encoder"
+    )
+    cut_request: bool = field(
+        "the request, with its permissions, is longer than the model reads, so a part was left out"
+    )
+    notes: list[str] = field("what to know before relying on the answer, a sentence each")
+    seconds: float = field("that the model computed")
+    latency: Latency
 
 
-class WithheldTool(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    needs = TextList(help_text="permission targets of which one would do")
+class RefusedQuery(Shape):
+    message: str
+    code: str
+    extra: dict[str, Any]
 
 
-class Latency(serializers.Serializer[Any]):
-    model = serializers.FloatField(help_text="seconds that the model computed")
-    engine = serializers.FloatField(help_text="seconds from the question to the engine until its answer")
-    total = serializers.FloatField(help_text="seconds until the answer was ready")
+class BatchAnswer(Shape):
+    class OneAnswer(Shape):
+        answer: RetrieveAnswer | None
+        error: RefusedQuery | None = field("why this query has no answer")
 
-
-class RetrieveAnswer(serializers.Serializer[Any]):
-    id = serializers.UUIDField(help_text="of this request, to report its answer by")
-    model = RetrievingModel()
-    mode = serializers.CharField()
-    tools = RetrievedTool(many=True)
-    ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
-    confidence = serializers.FloatField(
-        allow_null=True,
-        help_text="calibrated probability that the first tool is right; null while the model is not calibrated, "
-        "where no tool fits, and where the tool that fits best is withheld",
-    )
-    fits = serializers.BooleanField(
-        allow_null=True,
-        help_text="false: no tool answers this request, and the tools are only the nearest ones; null while that "
-        "is not known",
-    )
-    calibration = serializers.CharField(
-        allow_blank=True,
-        help_text="why confidence or fits is null, and what to do about it; empty otherwise",
-    )
-    trace = serializers.CharField(allow_blank=True)
-    written_out = serializers.BooleanField(
-        help_text="the trace was written out from what the model decided; false where the model wrote it"
-    )
-    wrote = serializers.CharField(
-        allow_blank=True,
-        help_text="what a language model wrote itself, where the trace was written out from it",
-    )
-    clauses = SpokenClause(many=True, help_text="the likeliest of the clauses in force, three at most")
-    follows_trace = serializers.BooleanField(
-        allow_null=True,
-        help_text="whether the model's list is the tools its trace ends with, before any are withheld; "
-        "null without a trace",
-    )
-    trace_tools = TextList(
-        help_text="the last tools the trace names, as many as the model's list has; empty when it names none"
-    )
-    cited_rules = CitedRule(many=True, help_text="in the order in which the trace names them")
-    withheld = WithheldTool(
-        many=True, help_text="tools left out for want of a permission; no list and no text names them"
-    )
-    exact = serializers.BooleanField(
-        allow_null=True, help_text="whether the ranking equals scoring every tool; null without one"
-    )
-    unread = TextList(
-        allow_null=True,
-        help_text="words of the request in scripts the model's encoder cannot read, which is not every foreign "
-        "word; null for a base that reads without an encoder",
-    )
-    cut_request = serializers.BooleanField(
-        help_text="the request, with its permissions, is longer than the model reads, so a part was left out"
-    )
-    notes = TextList(help_text="what to know before relying on the answer, a sentence each")
-    seconds = serializers.FloatField(help_text="that the model computed")
-    latency = Latency()
-
-
-class RefusedQuery(serializers.Serializer[Any]):
-    message = serializers.CharField()
-    code = serializers.CharField()
-    extra = serializers.DictField()
-
-
-class BatchAnswer(serializers.Serializer[Any]):
-    class OneAnswer(serializers.Serializer[Any]):
-        answer = RetrieveAnswer(allow_null=True)
-        error = RefusedQuery(allow_null=True, help_text="why this query has no answer")
-
-    answers = OneAnswer(many=True, help_text="in the order of the queries, all of one model")
+    answers: list[OneAnswer] = field("in the order of the queries, all of one model")
 
 
 class Asking:

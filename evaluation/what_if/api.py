@@ -1,5 +1,6 @@
 """/api/v1/evaluation/what-if: what closing some gaps would save and take."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import Http404, QueryDict
@@ -14,9 +15,9 @@ from catalog.models import Domain
 from evaluation.what_if.selectors import MOST, Choice, Pick, domain_rollup, plan_of
 from trace_site.rest.examples import answer_example, examples_beside
 from trace_site.rest.schema import InputSerializer
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
 
-Out = serializers.Serializer[Any]
 IDS: dict[str, Any] = {
     "default": "",
     "allow_blank": True,
@@ -35,52 +36,44 @@ class WhatIfIn(InputSerializer):
     )
 
 
-class PickOut(Out):
-    gap = serializers.IntegerField(source="gap.pk", help_text="cluster")
-    label = serializers.CharField(source="gap.cluster.label")  # type: ignore[assignment]
-    rule = serializers.IntegerField(
-        source="draft.row.pk", default=None, allow_null=True, help_text="suggested rule; null: all open pairs"
-    )
-    pairs = serializers.IntegerField(help_text="that would be told apart")
-    wrong_answers = serializers.FloatField(
-        source="misses.value", allow_null=True, help_text="to expect there now; null: not measured"
-    )
-    low = serializers.FloatField(source="misses.low", allow_null=True, help_text="95 % interval")
-    high = serializers.FloatField(source="misses.high", allow_null=True)
-    labelled_requests = serializers.IntegerField(source="n")
-    wrong_of_them = serializers.IntegerField(source="wrong")
-    tools = serializers.SerializerMethodField(help_text="with such a pair")
-    tools_measured = serializers.IntegerField(source="measured")
+class PickOut(Shape):
+    gap: int = field("cluster", source="gap.pk")
+    label: str = field(source="gap.cluster.label")
+    rule: int | None = field("suggested rule; null: all open pairs", source="draft.row.pk", default=None)
+    pairs: int = field("that would be told apart")
+    wrong_answers: float | None = field("to expect there now; null: not measured", source="misses.value")
+    low: float | None = field("95 % interval", source="misses.low")
+    high: float | None = field(source="misses.high")
+    labelled_requests: int = field(source="n")
+    wrong_of_them: int = field(source="wrong")
+    tools: int = field("with such a pair")
+    tools_measured: int = field(source="measured")
 
     def get_tools(self, pick: Pick) -> int:
         return len(pick.terms)
 
 
-class LineOut(Out):
-    key = serializers.CharField()
-    title = serializers.CharField()
-    unit = serializers.CharField(help_text="answers, rules, samples, calls, tokens, money or seconds")
-    value = serializers.FloatField(source="figure.value", allow_null=True, help_text="null: unknown")
-    basis = serializers.CharField(source="figure.basis", help_text="what it rests on")
-    low = serializers.FloatField(
-        source="bounds.low", allow_null=True, help_text="95 % interval, of wrong answers alone"
-    )
-    high = serializers.FloatField(source="bounds.high", allow_null=True)
+class LineOut(Shape):
+    key: str
+    title: str
+    unit: str = field("answers, rules, samples, calls, tokens, money or seconds")
+    value: float | None = field("null: unknown", source="figure.value")
+    basis: str = field("what it rests on", source="figure.basis")
+    low: float | None = field("95 % interval, of wrong answers alone", source="bounds.low")
+    high: float | None = field(source="bounds.high")
 
 
-class WhatIfOut(Out):
-    domain = serializers.CharField(source="choice.domain")
-    counted_at = serializers.DateTimeField(source="counted.at")
-    model = serializers.IntegerField(
-        source="counted.model_id",
-        allow_null=True,
-        help_text="whose wrong answers these are; null: the embedding's",
+class WhatIfOut(Shape):
+    domain: str = field(source="choice.domain")
+    counted_at: datetime = field(source="counted.at")
+    model: int | None = field(
+        "whose wrong answers these are; null: the embedding's", source="counted.model_id"
     )
-    requests = serializers.CharField(help_text="what wrong answers are counted in, in words")
-    pairs = serializers.IntegerField(help_text="of look-alikes that would be told apart")
-    picks = PickOut(many=True)
-    left_out = serializers.IntegerField(help_text="ids that are no gap or no suggested rule of now")
-    figures = LineOut(source="lines", many=True)
+    requests: str = field("what wrong answers are counted in, in words")
+    pairs: int = field("of look-alikes that would be told apart")
+    picks: list[PickOut]
+    left_out: int = field("ids that are no gap or no suggested rule of now")
+    figures: list[LineOut] = field(source="lines")
 
 
 class WhatIf(ApiView):

@@ -11,12 +11,12 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rules import examples
 from rules.changes import drafts, selectors, services
 from rules.changes.serializers import Change, Comment, RequestDetail, RequestImpact, RequestMore, RequestRow
 from rules.core.draft import RuleDiff
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.serializers import (
+    EXAMPLES,
     ApproveIn,
     ChangeIn,
     ChangePut,
@@ -58,9 +58,9 @@ class ChangeAdd(ApiView):
         request=ChangeIn,
         responses={201: Change, 409: CLASH},
         examples=[
-            request_example({"rule": 7, "note": "the year of the cut-over", **examples.CONTENT}),
+            request_example({"rule": 7, "note": "the year of the cut-over", **EXAMPLES["content"]}),
             request_example({"rule": 7, "action": "withdraw"}, "withdraw a rule"),
-            answer_example(examples.CHANGE, 201),
+            answer_example(EXAMPLES["change"], 201),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
@@ -74,7 +74,7 @@ class ChangeAdd(ApiView):
 
 
 class ChangeOne(ApiView):
-    @extend_schema(responses=Change, examples=[answer_example(examples.CHANGE)])
+    @extend_schema(responses=Change, examples=[answer_example(EXAMPLES["change"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a change. The `ETag` header is its revision."""
         return _answer(_change(pk))
@@ -84,9 +84,9 @@ class ChangeOne(ApiView):
         request=ChangePut,
         responses={200: Change, 409: CLASH},
         examples=[
-            request_example({"note": "the year of the cut-over", **examples.CONTENT}),
-            answer_example(examples.CHANGE),
-            answer_example(examples.MEANWHILE, 412, "somebody saved meanwhile"),
+            request_example({"note": "the year of the cut-over", **EXAMPLES["content"]}),
+            answer_example(EXAMPLES["change"]),
+            answer_example(EXAMPLES["meanwhile"], 412, "somebody saved meanwhile"),
         ],
     )
     def put(self, request: Request, pk: int) -> Response:
@@ -109,7 +109,7 @@ class ChangeOne(ApiView):
     @extend_schema(
         parameters=[IF_MATCH],
         responses={204: None, 409: CLASH},
-        examples=[answer_example(examples.MEANWHILE, 412, "somebody saved meanwhile")],
+        examples=[answer_example(EXAMPLES["meanwhile"], 412, "somebody saved meanwhile")],
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Remove a change from its request."""
@@ -120,7 +120,9 @@ class ChangeOne(ApiView):
 
 class ChangeRebase(ApiView):
     @extend_schema(
-        parameters=[IF_MATCH], responses={200: Change, 409: CLASH}, examples=[answer_example(examples.CHANGE)]
+        parameters=[IF_MATCH],
+        responses={200: Change, 409: CLASH},
+        examples=[answer_example(EXAMPLES["change"])],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Put a change on top of the newest version. Settles a conflict with a version made since: the change
@@ -164,7 +166,7 @@ class ChangeRequestsList(ApiView):
     @extend_schema(
         parameters=[RequestListIn],
         responses=page_of(RequestRow),
-        examples=[page_example(examples.REQUEST, "31")],
+        examples=[page_example(EXAMPLES["request"], "31")],
     )
     def get(self, request: Request) -> Response:
         """List change requests. Newest first."""
@@ -178,9 +180,9 @@ class ChangeRequestsList(ApiView):
         responses={201: RequestDetail, 404: NO_REQUEST, 409: CLASH},
         examples=[
             request_example(
-                {"title": "The year of the cut-over", "changes": [{"rule": 7, **examples.CONTENT}]}
+                {"title": "The year of the cut-over", "changes": [{"rule": 7, **EXAMPLES["content"]}]}
             ),
-            answer_example({**examples.REQUEST_DETAIL, "state": "draft", "revision": 2}, 201),
+            answer_example({**EXAMPLES["request_detail"], "state": "draft", "revision": 2}, 201),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -226,7 +228,7 @@ def _detail(pk: int, request: Request) -> Response:
 class ChangeRequestOne(ApiView):
     operation_ids = {"patch": "change_request_describe"}
 
-    @extend_schema(responses=RequestDetail, examples=[answer_example(examples.REQUEST_DETAIL)])
+    @extend_schema(responses=RequestDetail, examples=[answer_example(EXAMPLES["request_detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a change request. With its changes, what differs, findings, conflicts, approvals and what you
         may do now.
@@ -239,7 +241,7 @@ class ChangeRequestOne(ApiView):
         responses={200: RequestRow, 409: CLASH},
         examples=[
             request_example({"description": "The cut-over was a year later."}),
-            answer_example(examples.REQUEST),
+            answer_example(EXAMPLES["request"]),
         ],
     )
     def patch(self, request: Request, pk: int) -> Response:
@@ -259,7 +261,10 @@ class ChangeRequestImpact(ApiView):
         responses=RequestImpact,
         examples=[
             answer_example(
-                {"total": examples.LINES, "rules": [{"rule": "PAYSLIP_PERIOD", "lines": examples.LINES}]}
+                {
+                    "total": EXAMPLES["lines"],
+                    "rules": [{"rule": "PAYSLIP_PERIOD", "lines": EXAMPLES["lines"]}],
+                }
             )
         ],
     )
@@ -346,9 +351,9 @@ def _view(verb: Verb) -> type[ApiView]:
         responses={200: RequestRow, 409: REFUSED},
         examples=[
             request_example(verb.example),
-            answer_example({**examples.REQUEST, "state": verb.becomes}),
-            answer_example(examples.STALE, 409, "edited since"),
-            answer_example(examples.NOT_OWN, 403, "not yours to do"),
+            answer_example({**EXAMPLES["request"], "state": verb.becomes}),
+            answer_example(EXAMPLES["stale"], 409, "edited since"),
+            answer_example(EXAMPLES["not_own"], 403, "not yours to do"),
         ],
     )
     def post(self: ApiView, request: Request, pk: int) -> Response:
@@ -366,7 +371,10 @@ class ChangeRequestComment(ApiView):
     @extend_schema(
         request=CommentIn,
         responses={201: Comment},
-        examples=[request_example({"text": examples.COMMENT["text"]}), answer_example(examples.COMMENT, 201)],
+        examples=[
+            request_example({"text": EXAMPLES["comment"]["text"]}),
+            answer_example(EXAMPLES["comment"], 201),
+        ],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Comment on a change request."""

@@ -1,45 +1,36 @@
 """What the API answers about change requests."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from drf_spectacular.utils import extend_schema_field
-from rest_framework import serializers
 
+from rules.changes import proposals
 from rules.core.draft import FIELDS
-from rules.models import ChangeRequest, RuleChange
-from rules.serializers import Content, Diff, Out, RuleFinding
-from trace_site.rest.schema import TextList
+from rules.models import ChangeComment, ChangeRequest, Rule, RuleChange
+from rules.serializers import Content, Diff, RuleFinding
+from trace_site.impact import Impact
+from trace_site.rest.shapes import Shape, field
 
 
-class Conflict(Out):
-    sentence = serializers.CharField()
-    blocks = serializers.BooleanField()
+class Conflict(Shape, of=proposals.Conflict):
+    fields = "sentence blocks"
 
 
-class RulePart(Out):
-    id = serializers.IntegerField(source="pk")
-    code = serializers.CharField()
-    domain = serializers.CharField(source="domain_id")
+class RulePart(Shape, of=Rule):
+    fields = "id code domain"
 
 
-class Change(Out):
+class Change(Shape, of=RuleChange):
     """One change of a request. Its ETag is its revision."""
 
-    id = serializers.IntegerField(source="pk")
-    request = serializers.IntegerField(source="request_id")
-    revision = serializers.IntegerField(help_text="what If-Match names, in quotes")
-    action = serializers.ChoiceField(RuleChange.Action.choices)
-    rule = RulePart(allow_null=True, help_text="null: a new rule")
-    domain = serializers.CharField()
-    code = serializers.CharField()
-    note = serializers.CharField()
-    content = serializers.SerializerMethodField(help_text="null for a withdrawal")
-    base = serializers.IntegerField(source="base.number", default=None, allow_null=True)
-    edited_by = serializers.CharField(source="edited_by.username")
-    edited_at = serializers.DateTimeField()
-    version = serializers.IntegerField(
-        source="version.number", default=None, allow_null=True, help_text="what it became"
-    )
+    fields = "id request revision action rule domain code note content base edited_by edited_at version"
+    revision: int = field("what If-Match names, in quotes")
+    rule: RulePart | None = field("null: a new rule")
+    domain: str
+    content: dict[str, Any] | None = field("null for a withdrawal")
+    base: int | None = field(source="base.number", default=None)
+    version: int | None = field("what it became", source="version.number", default=None)
 
     @extend_schema_field(Content(allow_null=True))
     def get_content(self, change: RuleChange) -> dict[str, Any] | None:
@@ -48,80 +39,68 @@ class Change(Out):
         return {name: change.content.get(key) for key, name in FIELDS.items()}
 
 
-class Problem(Out):
-    pointer = serializers.CharField(help_text="JSON pointer in the exchange format")
-    message = serializers.CharField()
+class Problem(Shape):
+    pointer: str = field("JSON pointer in the exchange format")
+    message: str
 
 
-class ChangeView(Out):
+class ChangeView(Shape):
     """A change with what helps to decide on it."""
 
-    change = Change()
-    diff = Diff(help_text="against the version it began from")
-    problems = Problem(many=True, help_text="why it is no complete rule yet")
-    findings = RuleFinding(many=True, allow_null=True, help_text="null while it is incomplete or has ended")
-    conflicts = Conflict(many=True)
+    change: Change
+    diff: Diff = field("against the version it began from")
+    problems: list[Problem] = field("why it is no complete rule yet")
+    findings: list[RuleFinding] | None = field("null while it is incomplete or has ended")
+    conflicts: list[Conflict]
 
 
-class RequestRow(Out):
+class RequestRow(Shape, of=ChangeRequest):
     """A change request. Its ETag is its revision."""
 
-    id = serializers.IntegerField(source="pk")
-    title = serializers.CharField()
-    description = serializers.CharField()
-    state = serializers.ChoiceField(ChangeRequest.State.choices)
-    revision = serializers.IntegerField(
-        help_text="what verbs name, so that nobody approves what they did not see"
+    fields = (
+        "id title description state revision author reason apply_at blocked bypassed applied_at "
+        "created_at updated_at"
     )
-    author = serializers.CharField(source="author.username")
-    reason = serializers.CharField(help_text="why it was rejected, cancelled or applied without approval")
-    apply_at = serializers.DateTimeField(allow_null=True)
-    blocked = serializers.CharField(help_text="why it could not be applied on schedule")
-    bypassed = serializers.BooleanField()
-    applied_at = serializers.DateTimeField(allow_null=True)
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
+    revision: int = field("what verbs name, so that nobody approves what they did not see")
+    reason: str = field("why it was rejected, cancelled or applied without approval")
+    blocked: str = field("why it could not be applied on schedule")
 
 
-class ReviewWord(Out):
-    reviewer = serializers.CharField(source="approval.reviewer.username")
-    verdict = serializers.ChoiceField(["approve", "reject"], source="approval.verdict")
-    revision = serializers.IntegerField(source="approval.revision")
-    comment = serializers.CharField(source="approval.comment")
-    at = serializers.DateTimeField(source="approval.at")
-    counts = serializers.BooleanField()
+class ReviewWord(Shape):
+    reviewer: str = field(source="approval.reviewer.username")
+    verdict: Literal["approve", "reject"] = field(source="approval.verdict")
+    revision: int = field(source="approval.revision")
+    comment: str = field(source="approval.comment")
+    at: datetime = field(source="approval.at")
+    counts: bool
 
 
-class Comment(Out):
-    id = serializers.IntegerField(source="pk")
-    author = serializers.CharField(source="author.username")
-    text = serializers.CharField()
-    at = serializers.DateTimeField()
+class Comment(Shape, of=ChangeComment):
+    fields = "id author text at"
 
 
-class RequestMore(Out):
-    changes = ChangeView(many=True)
-    approvals = ReviewWord(many=True)
-    approvals_missing = serializers.IntegerField()
-    comments = Comment(many=True)
-    may = TextList(help_text="the verbs that you may use now")
+class RequestMore(Shape):
+    changes: list[ChangeView]
+    approvals: list[ReviewWord]
+    approvals_missing: int
+    comments: list[Comment]
+    may: list[str] = field("the verbs that you may use now")
 
 
 class RequestDetail(RequestRow, RequestMore):
     """A change request with its changes and what helps to decide."""
 
 
-class ImpactLine(Out):
-    name = serializers.CharField(help_text="a stable key such as samples")
-    count = serializers.IntegerField()
-    label = serializers.CharField()  # type: ignore[assignment]
+class ImpactLine(Shape, of=Impact):
+    fields = "name count label"
+    name: str = field("a stable key such as samples")
 
 
-class RuleImpact(Out):
-    rule = serializers.CharField()
-    lines = ImpactLine(many=True)
+class RuleImpact(Shape):
+    rule: str
+    lines: list[ImpactLine]
 
 
-class RequestImpact(Out):
-    total = ImpactLine(many=True)
-    rules = RuleImpact(many=True)
+class RequestImpact(Shape):
+    total: list[ImpactLine]
+    rules: list[RuleImpact]

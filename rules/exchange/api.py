@@ -10,13 +10,12 @@ from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rules import examples
 from rules.changes import api as changes_api
 from rules.core.rules_file import RULE_SCHEMA
 from rules.exchange.services import FilePreview, file_preview, file_request
 from rules.exchange.views import download
 from rules.selectors import RuleFilter
-from rules.serializers import ExchangeRule, ExportIn, Imported, ImportIn
+from rules.serializers import EXAMPLES, ExchangeRule, ExportIn, Imported, ImportIn
 from trace_site.lib.errors import TraceError
 from trace_site.limits import RULES_FILE
 from trace_site.rest.examples import answer_example, request_example
@@ -31,7 +30,7 @@ class RulesExport(ApiView):
     @extend_schema(
         parameters=[ExportIn],
         responses={(200, "application/json"): ExchangeRule(many=True), (200, "text/csv"): OpenApiTypes.STR},
-        examples=[answer_example(examples.RULE)],
+        examples=[answer_example(EXAMPLES["rule"])],
     )
     def get(self, request: Request) -> HttpResponse:
         """Export rules. The published version of each rule, or its newest draft, as a JSON or CSV file.
@@ -72,10 +71,10 @@ class RulesImport(ApiView):
             413: OpenApiResponse(description="more than 5 MB or 5,000 rules"),
         },
         examples=[
-            request_example([examples.RULE]),
-            answer_example({**examples.IMPORTED, "request": None}),
-            answer_example(examples.IMPORTED, 201),
-            answer_example(examples.BAD_FILE, 400, "a rule with a mistake"),
+            request_example([EXAMPLES["rule"]]),
+            answer_example({**EXAMPLES["imported"], "request": None}),
+            answer_example(EXAMPLES["imported"], 201),
+            answer_example(EXAMPLES["bad_file"], 400, "a rule with a mistake"),
         ],
     )
     def post(self, request: Request) -> Response:

@@ -1,64 +1,56 @@
 """What the API answers about suggested rules."""
 
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.utils import extend_schema_field
-from rest_framework import serializers
 
 from rules.core.draft import FIELDS
 from rules.core.suggestions import KINDS, STRONG
 from rules.models import RuleSuggestion
-from rules.serializers import Content, Out
+from rules.serializers import Content
 from trace_site.rest.schema import InputSerializer
+from trace_site.rest.shapes import Shape, field
 
 STATES = ("open", "dismissed")
 
 
 class SuggestionsIn(InputSerializer):
-    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
-    kind = serializers.ChoiceField(default="", allow_blank=True, choices=list(KINDS))
-    strength = serializers.ChoiceField(default="", allow_blank=True, choices=["strong", "weak"])
-    state = serializers.ChoiceField(default="open", choices=STATES)
+    domain: str = field(default="", max_length=60)
+    kind: str = field(default="", allow_blank=True, choices=list(KINDS))
+    strength: Literal["strong", "weak"] = field(default="", allow_blank=True)
+    state: str = field(default="open", choices=STATES)
 
 
 class DismissIn(InputSerializer):
-    reason = serializers.CharField(max_length=500, help_text="why no such rule is needed")
+    reason: str = field("why no such rule is needed", max_length=500)
 
 
-class Quote(Out):
-    tool = serializers.CharField()
-    text = serializers.CharField(help_text="words of its description")
-    marks = serializers.ListField(
-        child=serializers.ListField(child=serializers.IntegerField()),
-        help_text="[start, end) of the words in it that speak, in code points",
-    )
+class Quote(Shape):
+    tool: str
+    text: str = field("words of its description")
+    marks: list[list[int]] = field("[start, end) of the words in it that speak, in code points")
 
 
-class FailedRequest(Out):
-    query = serializers.CharField(allow_blank=True, help_text="empty: its text is not for all who read this")
-    wanted = serializers.CharField()
-    chosen = serializers.CharField(help_text="by the champion, else by the newest model that was evaluated")
+class FailedRequest(Shape):
+    query: str = field("empty: its text is not for all who read this")
+    wanted: str
+    chosen: str = field("by the champion, else by the newest model that was evaluated")
 
 
-class SuggestionOut(Out):
+class SuggestionOut(Shape, of=RuleSuggestion):
     """A draft rule. Nothing is published: send its content as a change of a request, after reading it."""
 
-    id = serializers.IntegerField(source="pk")
-    domain = serializers.CharField(source="domain_id")
-    kind = serializers.ChoiceField(RuleSuggestion.Kind.choices)
-    score = serializers.FloatField(help_text="0..1: how surely somebody would want this rule")
-    strong = serializers.SerializerMethodField(help_text=f"a score of {STRONG} or more")
-    why = serializers.CharField()
-    content = serializers.SerializerMethodField()
-    evidence = Quote(many=True)
-    failures = FailedRequest(many=True)
-    writer = serializers.CharField(help_text="`words`, or the language model that worded it")
-    doubt = serializers.CharField(
-        help_text="why a language model would write no such rule; empty: it said no such thing"
+    fields = (
+        "id domain kind score strong why content evidence failures writer doubt dismissed_reason dismissed_by "
+        "found_at"
     )
-    dismissed_reason = serializers.CharField()
-    dismissed_by = serializers.CharField(source="dismissed_by.username", default=None, allow_null=True)
-    found_at = serializers.DateTimeField()
+    score: float = field("0..1: how surely somebody would want this rule")
+    strong: bool = field(f"a score of {STRONG} or more")
+    content: dict[str, Any]
+    evidence: list[Quote]
+    failures: list[FailedRequest]
+    writer: str = field("`words`, or the language model that worded it")
+    doubt: str = field("why a language model would write no such rule; empty: it said no such thing")
 
     @extend_schema_field(bool)
     def get_strong(self, row: RuleSuggestion) -> bool:

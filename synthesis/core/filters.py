@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from typing import Annotated
 
 from ahocorasick_rs import AhoCorasick
 
@@ -43,7 +44,7 @@ class Failure:
     check: str
     message: str
     evidence: str = ""
-    span: tuple[int, int] = (0, 0)
+    span: Annotated[tuple[int, int], "start and end in the trace, or in the query without one"] = (0, 0)
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self) | {"span": list(self.span)}

@@ -13,7 +13,6 @@ from synthesis.generate import selectors, services
 from synthesis.generate.estimates import estimate
 from synthesis.generate.selectors import Slice, funnel, groups
 from synthesis.generate.serializers import (
-    JOB,
     BooksOut,
     Call,
     CallListIn,
@@ -25,153 +24,20 @@ from synthesis.generate.serializers import (
     RunRow,
     SliceIn,
     YieldIn,
+    YieldRow,
 )
 from synthesis.generate.yields import chosen_rows, rule_yields
 from synthesis.llm.ledger import job_books, job_calls, spent
 from synthesis.models import ModelCall, SynthesisRun
-from synthesis.samples.serializers import YieldRow
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Spent
-from trace_site.rest.examples import AT, answer_example, page_example, request_example
+from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
-# Examples of the API's description: a run that writes for one payslip rule, and the rule's yield.
+EXAMPLES = examples_beside(__file__)
 
-RUN = {
-    "id": 8,
-    "branch": "rule",
-    "writer": "llm:writer-large",
-    "domain": "hr",
-    "rule": "PAYSLIP_PERIOD",
-    "seed": 0,
-    "job": JOB,
-    "planned": 12,
-    "ready": 8,
-    "dropped": 1,
-    "approved": 0,
-    "created_by": "erin",
-    "created_at": AT,
-}
-COUNTS = {
-    "planned": 12,
-    "written": 9,
-    "attempts": 16,
-    "filtered": 5,
-    "judged_out": 2,
-    "errors": 1,
-    "retries": 7,
-    "ready": 8,
-    "dropped": 1,
-    "approved": 0,
-    "rejected": 0,
-}
-GROUP = {**COUNTS, "domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "", "tier": ""}
-SKIPPED = {"rule": "LEAVE_FORM", "style": "exception", "reason": "Every confusable is deprecated or retired."}
-BUDGET = {"calls": 2000, "money": 5.0}
-OPTIONS = {
-    "branch": "rule",
-    "writer": "llm",
-    "domain": "hr",
-    "rule": "PAYSLIP_PERIOD",
-    "per_rule": 12,
-    "budget": BUDGET,
-    "recipe": {"retries": 3, "query": {"temperature": 0.7}},
-}
-DETAIL = {
-    "run": RUN,
-    "next_step": "",
-    "started_with": {"per_rule": 12, "domain": "hr", "rule": "PAYSLIP_PERIOD", "budget": BUDGET},
-    "spent": {"calls": 48, "tokens": 61240, "money": 0.11},
-    "skipped": [SKIPPED],
-    "funnel": {
-        "total": COUNTS,
-        "checks": [{"name": "leakage", "count": 4}, {"name": "near_duplicate", "count": 1}],
-        "axes": [{"name": "naturalness", "count": 2}],
-        "errors": [{"name": "llm_truncated", "count": 1}],
-        "given_up": [],
-        "groups": [GROUP],
-    },
-}
-COUNTED = {"new": 4, "content_stale": 2, "outdated": 0, "kept": 6}
-MEASURED = "per call measured on 2 earlier runs of the same models here"
-ESTIMATE = {
-    "samples": {"value": 6, "basis": "counted: 4 new, 2 stale, 6 kept as they are"},
-    "calls": {"value": 21, "basis": "3.50 calls a sample, measured on 2 earlier runs here"},
-    "tokens": {"value": 30400, "basis": f"tokens {MEASURED}"},
-    "money": {"value": 0.06, "basis": "those tokens at the prices set for each role"},
-    "seconds": {"value": 4, "basis": f"seconds {MEASURED}, 64 at a time"},
-    "plan": {
-        **COUNTED,
-        "skipped": 0,
-        "samples": 6,
-        "rows": [{"domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "implicit", **COUNTED, "skipped": ""}],
-    },
-    "over": [],
-}
-NO_RULE = {
-    "message": "--rule: there is no published rule 'PAYSLIP_PERIOT' in hr.",
-    "code": "no_such_rule",
-    "extra": {},
-}
-HAS_ENDED = {"message": "synthesis 8 (rule): the run has already ended.", "code": "job_state", "extra": {}}
-LINE = {
-    "purpose": "trace",
-    "model": "teacher-large",
-    "calls": 14,
-    "answered": 13,
-    "failed": 1,
-    "under_way": 0,
-    "lost": 0,
-    "prompt_tokens": 18200,
-    "completion_tokens": 2860,
-    "cost": 0.04,
-    "p50": 1.9,
-    "p95": 4.2,
-}
-BOOKS = {
-    "total": {**LINE, "purpose": "", "model": ""},
-    "lines": [LINE],
-    "errors": [{"name": "llm_truncated", "count": 1}],
-    "error_texts": {"llm_truncated": "the language-model endpoint stopped at its length limit."},
-}
-CALL = {
-    "uid": "0b9a2f6e-9e0e-4d43-9c0a-8f5d3b1f0c11",
-    "purpose": "trace",
-    "endpoint": "https://models.example.org/v1",
-    "model": "teacher-large",
-    "prompt_hash": "3b1f0c118f5d4d43",
-    "state": "failed",
-    "error_code": "llm_truncated",
-    "error_text": "the language-model endpoint stopped at its length limit.",
-    "unwrapped": False,
-    "prompt_tokens": 1400,
-    "completion_tokens": 1200,
-    "cost": 0.003,
-    "seconds": 3.8,
-    "sent_at": AT,
-    "ended_at": AT,
-}
-YIELD = {
-    "rule": 7,
-    "code": "PAYSLIP_PERIOD",
-    "domain": "hr",
-    "version": 3,
-    "styles": ["explicit", "implicit"],
-    "unsupported": {"exception": "Every confusable is deprecated or retired."},
-    "target": 12,
-    "ready": 9,
-    "stale": 1,
-    "missing": 3,
-    "waiting": 0,
-    "approved": 6,
-    "dropped": 1,
-    "attempts": 17,
-    "attempts_per_ready": 1.89,
-    "near_duplicates": 2,
-    "last_run": 8,
-}
 
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
@@ -211,7 +77,9 @@ def detail_of(run: SynthesisRun, given: dict[str, Any]) -> dict[str, Any]:
 
 
 class SynthesisRunsList(ApiView):
-    @extend_schema(parameters=[RunListIn], responses=page_of(RunRow), examples=[page_example(RUN, "7")])
+    @extend_schema(
+        parameters=[RunListIn], responses=page_of(RunRow), examples=[page_example(EXAMPLES["run"], "7")]
+    )
     def get(self, request: Request) -> Response:
         """List synthesis runs. Newest first."""
         given = self.read_query(RunListIn)
@@ -224,9 +92,9 @@ class SynthesisRunsList(ApiView):
         request=RunOptions,
         responses={201: RunDetail},
         examples=[
-            request_example(OPTIONS),
-            answer_example(DETAIL, 201),
-            answer_example(NO_RULE, 400, "no such rule"),
+            request_example(EXAMPLES["options"]),
+            answer_example(EXAMPLES["detail"], 201),
+            answer_example(EXAMPLES["no_rule"], 400, "no such rule"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -243,9 +111,9 @@ class SynthesisEstimate(ApiView):
         request=RunOptions,
         responses=EstimateOut,
         examples=[
-            request_example(OPTIONS),
-            answer_example(ESTIMATE),
-            answer_example(NO_RULE, 400, "no such rule"),
+            request_example(EXAMPLES["options"]),
+            answer_example(EXAMPLES["estimate"]),
+            answer_example(EXAMPLES["no_rule"], 400, "no such rule"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -256,7 +124,7 @@ class SynthesisEstimate(ApiView):
 
 
 class SynthesisRunOne(ApiView):
-    @extend_schema(parameters=[SliceIn], responses=RunDetail, examples=[answer_example(DETAIL)])
+    @extend_schema(parameters=[SliceIn], responses=RunDetail, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a synthesis run. Progress, what it was started with, what it spent, the styles it skipped and
         why, and its funnel: of the whole run, or of a domain, a rule, a style or a tier.
@@ -267,7 +135,7 @@ class SynthesisRunOne(ApiView):
 class SynthesisRunCancel(ApiView):
     @extend_schema(
         responses={200: RunDetail, 409: ENDED},
-        examples=[answer_example(DETAIL), answer_example(HAS_ENDED, 409, "ended")],
+        examples=[answer_example(EXAMPLES["detail"]), answer_example(EXAMPLES["has_ended"], 409, "ended")],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a synthesis run. What was written is kept; resume goes on with the rest."""
@@ -283,8 +151,8 @@ class SynthesisRunResume(ApiView):
         responses={200: RunDetail, 409: ENDED},
         examples=[
             request_example({"budget": {"calls": 4000}}),
-            answer_example(DETAIL),
-            answer_example(HAS_ENDED, 409, "under way"),
+            answer_example(EXAMPLES["detail"]),
+            answer_example(EXAMPLES["has_ended"], 409, "under way"),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
@@ -297,7 +165,7 @@ class SynthesisRunResume(ApiView):
 
 
 class SynthesisRunBooks(ApiView):
-    @extend_schema(responses=BooksOut, examples=[answer_example(BOOKS)])
+    @extend_schema(responses=BooksOut, examples=[answer_example(EXAMPLES["books"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read what a synthesis run called and paid. Calls, tokens, cost and seconds by purpose and model,
         and errors by code, from the ledger.
@@ -308,7 +176,9 @@ class SynthesisRunBooks(ApiView):
 
 
 class SynthesisRunCallsList(ApiView):
-    @extend_schema(parameters=[CallListIn], responses=page_of(Call), examples=[page_example(CALL, "1043")])
+    @extend_schema(
+        parameters=[CallListIn], responses=page_of(Call), examples=[page_example(EXAMPLES["call"], "1043")]
+    )
     def get(self, request: Request, pk: int) -> Response:
         """List the model calls of a synthesis run. One row per exchange, newest first."""
         given = self.read_query(CallListIn)
@@ -320,7 +190,9 @@ class SynthesisRunCallsList(ApiView):
 
 
 class YieldList(ApiView):
-    @extend_schema(parameters=[YieldIn], responses=page_of(YieldRow), examples=[page_example(YIELD, "50")])
+    @extend_schema(
+        parameters=[YieldIn], responses=page_of(YieldRow), examples=[page_example(EXAMPLES["yield"], "50")]
+    )
     def get(self, request: Request) -> Response:
         """List what the writers made of each rule. Published rules, those that miss most of their target
         first. Styles that a rule cannot support are named with the reason.

@@ -6,7 +6,7 @@ Samples come from a plan made dry. The rest is measured on earlier runs here wit
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from django.db.models import Avg, Count, F, Max, Min, Q, Sum
 from django.utils import timezone
@@ -39,8 +39,8 @@ AWAY = 300.0  # seconds; who takes longer did something else
 class Figure:
     """A number (None: unknown) and what it rests on."""
 
-    value: float | None
-    basis: str
+    value: Annotated[float | None, "null: unknown"]
+    basis: Annotated[str, "what it rests on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Estimate:
     money: Figure
     seconds: Figure
     plan: dict[str, Any] = field(default_factory=dict)
-    over: list[str] = field(default_factory=list)
+    over: Annotated[list[str], "what the budget does not cover"] = field(default_factory=list)
 
 
 def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: Any) -> Estimate:

@@ -1,47 +1,35 @@
-"""What the API answers about runs: progress, funnel, estimates and books."""
+"""What the API reads and answers about runs: progress, funnel, estimates, books, and the yield per rule."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from rest_framework import serializers
 
 from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import read_recipe
-from synthesis.generate.selectors import tell_counts
+from synthesis.generate.estimates import Estimate
+from synthesis.generate.selectors import SliceCounts, tell_counts
 from synthesis.generate.services import ANCHORS, PER_RULE
+from synthesis.generate.yields import RuleYield
 from synthesis.llm.ledger import MOST_SPENT
-from synthesis.models import Sample, SynthesisRun
+from synthesis.models import ModelCall, Sample, SynthesisRun
 from trace_site.jobs import Job
-from trace_site.rest.schema import InputSerializer, Out, TextList, few_values, finite
+from trace_site.lib.llm import limiter
+from trace_site.rest.schema import InputSerializer, few_values, finite
+from trace_site.rest.shapes import Shape, field
 
 
-class Counted(Out):
-    name = serializers.CharField()
-    count = serializers.IntegerField()
+class Counted(Shape):
+    name: str
+    count: int
 
 
-class Progress(Out):
+class Progress(Shape, of=Job):
     """Of a run's job. `rate`: samples a second; `seconds_left`: null when unknown."""
 
-    state = serializers.CharField()
-    done = serializers.IntegerField()
-    total = serializers.IntegerField()
-    rate = serializers.FloatField()
-    seconds_left = serializers.IntegerField(allow_null=True)
-    error = serializers.CharField()
-    error_code = serializers.CharField()
-
-
-# an example of it
-JOB = {
-    "state": "running",
-    "done": 9,
-    "total": 12,
-    "rate": 1.5,
-    "seconds_left": 2,
-    "error": "",
-    "error_code": "",
-}
+    fields = "state done total rate seconds_left error error_code"
+    state: str
+    seconds_left: int | None
 
 
 class RunRows(serializers.ListSerializer[Any]):
@@ -53,165 +41,140 @@ class RunRows(serializers.ListSerializer[Any]):
         return super().to_representation(rows)
 
 
-class RunRow(Out):
+class RunRow(Shape, of=SynthesisRun):
+    fields = "id branch writer domain rule seed job planned ready dropped approved created_by created_at"
+    writer: str = field("offline, or llm:model")
+    domain: str = field(source="params.domain", default="")
+    rule: str = field(source="params.rule", default="")
+    job: Progress | None
+    planned: int
+    ready: int
+    dropped: int
+    approved: int
+
     class Meta:
         list_serializer_class = RunRows
 
-    id = serializers.IntegerField(source="pk")
-    branch = serializers.ChoiceField(SynthesisRun.Branch.choices)
-    writer = serializers.CharField(help_text="offline, or llm:model")
-    domain = serializers.CharField(source="params.domain", default="")
-    rule = serializers.CharField(source="params.rule", default="")
-    seed = serializers.IntegerField()
-    job = Progress(allow_null=True)
-    planned = serializers.IntegerField()
-    ready = serializers.IntegerField()
-    dropped = serializers.IntegerField()
-    approved = serializers.IntegerField()
-    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
-    created_at = serializers.DateTimeField()
 
-
-class FunnelCounts(Out):
+class FunnelCounts(Shape, of=SliceCounts):
     """`filtered`, `judged_out`, `errors` and `retries` count attempts, the rest samples.
 
     A run that is done has `planned` = `ready` + `dropped` + those given up.
     """
 
-    planned = serializers.IntegerField()
-    written = serializers.IntegerField()
-    attempts = serializers.IntegerField()
-    filtered = serializers.IntegerField()
-    judged_out = serializers.IntegerField()
-    errors = serializers.IntegerField()  # type: ignore[assignment]
-    retries = serializers.IntegerField()
-    ready = serializers.IntegerField()
-    dropped = serializers.IntegerField()
-    approved = serializers.IntegerField()
-    rejected = serializers.IntegerField()
+    fields = "planned written attempts filtered judged_out errors retries ready dropped approved rejected"
 
 
 class FunnelGroup(FunnelCounts):
-    domain = serializers.CharField(source="slice.domain")
-    rule = serializers.CharField(source="slice.rule")
-    style = serializers.CharField(source="slice.style")  # type: ignore[assignment]
-    tier = serializers.CharField(source="slice.tier")
+    domain: str = field(source="slice.domain")
+    rule: str = field(source="slice.rule")
+    style: str = field(source="slice.style")
+    tier: str = field(source="slice.tier")
 
 
-class FunnelOut(Out):
-    total = FunnelCounts()
-    checks = Counted(many=True, help_text="attempts that each check of filter V refused")
-    axes = Counted(many=True, help_text="attempts that scored too low on each axis of judge J")
-    errors = Counted(many=True, help_text="attempts by error code")  # type: ignore[assignment]
-    given_up = Counted(
-        many=True, help_text="planned samples of the whole run that are not written any more, by reason"
+class FunnelOut(Shape):
+    total: FunnelCounts
+    checks: list[Counted] = field("attempts that each check of filter V refused")
+    axes: list[Counted] = field("attempts that scored too low on each axis of judge J")
+    errors: list[Counted] = field("attempts by error code")
+    given_up: list[Counted] = field(
+        "planned samples of the whole run that are not written any more, by reason"
     )
-    groups = FunnelGroup(many=True, help_text="by what `by` names; empty without it")
+    groups: list[FunnelGroup] = field("by what `by` names; empty without it")
 
 
-class Skipped(Out):
-    rule = serializers.CharField(default="")
-    style = serializers.CharField()  # type: ignore[assignment]
-    reason = serializers.CharField()
+class Skipped(Shape):
+    rule: str = ""
+    style: str
+    reason: str
 
 
-class Spent(Out):
-    calls = serializers.IntegerField()
-    tokens = serializers.IntegerField()
-    money = serializers.FloatField()
+class Spent(Shape, of=limiter.Spent):
+    pass
 
 
-class RunDetail(Out):
-    run = RunRow()
-    next_step = serializers.CharField(help_text="what to do about a run that stopped")
-    started_with = serializers.JSONField(help_text="recipe, budget, models and other options")
-    spent = Spent()
-    skipped = Skipped(many=True, help_text="styles that rules cannot support")
-    funnel = FunnelOut()
+class RunDetail(Shape):
+    run: RunRow
+    next_step: str = field("what to do about a run that stopped")
+    started_with: Any = field("recipe, budget, models and other options")
+    spent: Spent
+    skipped: list[Skipped] = field("styles that rules cannot support")
+    funnel: FunnelOut
 
 
-class FigureOut(Out):
-    value = serializers.FloatField(allow_null=True, help_text="null: unknown")
-    basis = serializers.CharField(help_text="what it rests on")
+class PlanRow(Shape):
+    domain: str
+    rule: str
+    style: str = field("or tier")
+    new: int
+    content_stale: int
+    outdated: int
+    kept: int
+    skipped: str = field("why the style is not written, if so")
 
 
-class PlanRow(Out):
-    domain = serializers.CharField()
-    rule = serializers.CharField()
-    style = serializers.CharField(help_text="or tier")  # type: ignore[assignment]
-    new = serializers.IntegerField()
-    content_stale = serializers.IntegerField()
-    outdated = serializers.IntegerField()
-    kept = serializers.IntegerField()
-    skipped = serializers.CharField(help_text="why the style is not written, if so")
-
-
-class PlanOut(Out):
+class PlanOut(Shape):
     """`content_stale`: rule or tools changed. `outdated`: only prompt, model or recipe did. `samples`: to write."""
 
-    new = serializers.IntegerField()
-    content_stale = serializers.IntegerField(default=0)
-    outdated = serializers.IntegerField(default=0)
-    kept = serializers.IntegerField(default=0)
-    skipped = serializers.IntegerField(help_text="styles that rules cannot support")
-    samples = serializers.IntegerField()
-    rows = PlanRow(many=True)
+    new: int
+    content_stale: int = 0
+    outdated: int = 0
+    kept: int = 0
+    skipped: int = field("styles that rules cannot support")
+    samples: int
+    rows: list[PlanRow]
 
 
-class EstimateOut(Out):
-    samples = FigureOut()
-    calls = FigureOut()
-    tokens = FigureOut()
-    money = FigureOut()
-    seconds = FigureOut()
-    plan = PlanOut()
-    over = TextList(help_text="what the budget does not cover")
+class EstimateOut(Shape, of=Estimate):
+    plan: PlanOut
 
 
-class BookLine(Out):
+class BookLine(Shape):
     """`p50` and `p95`: seconds of answered calls."""
 
-    purpose = serializers.CharField()
-    model = serializers.CharField()
-    calls = serializers.IntegerField()
-    answered = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    under_way = serializers.IntegerField()
-    lost = serializers.IntegerField(help_text="sent by a process that died")
-    prompt_tokens = serializers.IntegerField()
-    completion_tokens = serializers.IntegerField()
-    cost = serializers.FloatField()
-    p50 = serializers.FloatField()
-    p95 = serializers.FloatField()
+    purpose: str
+    model: str
+    calls: int
+    answered: int
+    failed: int
+    under_way: int
+    lost: int = field("sent by a process that died")
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+    p50: float
+    p95: float
 
 
-class BooksOut(Out):
-    total = BookLine()
-    lines = BookLine(many=True, help_text="one per purpose and model")
-    errors = Counted(many=True)  # type: ignore[assignment]
-    error_texts = serializers.DictField(
-        child=serializers.CharField(), help_text="what the server said of one of them, by error code"
-    )
+class BooksOut(Shape):
+    total: BookLine
+    lines: list[BookLine] = field("one per purpose and model")
+    errors: list[Counted]
+    error_texts: dict[str, str] = field("what the server said of one of them, by error code")
 
 
-class Call(Out):
+class Call(Shape, of=ModelCall):
     """One exchange of the ledger. `uid` went out as X-Client-Request-Id."""
 
-    uid = serializers.UUIDField()
-    purpose = serializers.CharField()
-    endpoint = serializers.CharField()
-    model = serializers.CharField()
-    prompt_hash = serializers.CharField()
-    state = serializers.CharField()
-    error_code = serializers.CharField()
-    error_text = serializers.CharField(help_text="the server's own sentence; empty where it answered")
-    unwrapped = serializers.BooleanField(help_text="the answer stood in a wrapping, which was taken off")
-    prompt_tokens = serializers.IntegerField()
-    completion_tokens = serializers.IntegerField()
-    cost = serializers.FloatField()
-    seconds = serializers.FloatField()
-    sent_at = serializers.DateTimeField()
-    ended_at = serializers.DateTimeField(allow_null=True)
+    fields = (
+        "uid purpose endpoint model prompt_hash state error_code error_text unwrapped prompt_tokens "
+        "completion_tokens cost seconds sent_at ended_at"
+    )
+    state: str
+    error_text: str = field("the server's own sentence; empty where it answered")
+    unwrapped: bool = field("the answer stood in a wrapping, which was taken off")
+    cost: float
+
+
+class YieldRow(Shape, of=RuleYield):
+    fields = (
+        "rule code domain version styles unsupported target ready stale missing waiting approved dropped "
+        "attempts attempts_per_ready near_duplicates last_run"
+    )
+    rule: int = field(source="rule_id")
+    unsupported: dict[str, str] = field("{style: why}", source="reasons")
+    attempts_per_ready: float | None = field(source="per_ready")
+    near_duplicates: int = field("attempts refused as near-duplicates", source="near")
 
 
 # What the API reads about synthesis: options of a run, limits, and filters of lists.
@@ -221,47 +184,34 @@ TEXT: dict[str, Any] = {"default": "", "allow_blank": True, "max_length": 200}
 SPENT: dict[str, Any] = {"min_value": 0, "max_value": MOST_SPENT}
 
 
-class BudgetIn(InputSerializer):
-    calls = serializers.IntegerField(required=False, allow_null=True, **SPENT)
-    tokens = serializers.IntegerField(
-        required=False, allow_null=True, **SPENT, help_text="prompts and answers together"
-    )
-    money = serializers.FloatField(
-        required=False,
-        allow_null=True,
-        **SPENT,
-        validators=[finite],
-        help_text="in the currency of the endpoint's prices",
-    )
+class BudgetIn(InputSerializer, total=False):
+    calls: int | None = field(**SPENT)
+    tokens: int | None = field("prompts and answers together", **SPENT)
+    money: float | None = field("in the currency of the endpoint's prices", validators=[finite], **SPENT)
 
 
 class RunOptions(InputSerializer):
     """What a run may choose; what is left out takes its default."""
 
-    branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices)
-    writer = serializers.ChoiceField(choices=WRITERS, default="offline")
-    domain = serializers.CharField(**TEXT, help_text="slug; empty means every domain")
-    rule = serializers.CharField(
-        **TEXT, help_text="code of one published rule; empty means all of the domain"
+    branch: SynthesisRun.Branch
+    writer: str = field(default="offline", choices=WRITERS)
+    domain: str = field("slug; empty means every domain", **TEXT)
+    rule: str = field("code of one published rule; empty means all of the domain", **TEXT)
+    per_rule: int = field(
+        "samples per rule, over the styles it supports", default=12, min_value=1, max_value=PER_RULE
     )
-    per_rule = serializers.IntegerField(
-        default=12, min_value=1, max_value=PER_RULE, help_text="samples per rule, over the styles it supports"
-    )
-    anchors = serializers.IntegerField(
-        default=100, min_value=1, max_value=ANCHORS, help_text="RRB samples, one anchor tool each"
-    )
-    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**53)
-    underspecified = serializers.BooleanField(default=False, help_text="also the fourth style")
-    outdated = serializers.ChoiceField(
-        choices=["rewrite", "keep"],
+    anchors: int = field("RRB samples, one anchor tool each", default=100, min_value=1, max_value=ANCHORS)
+    seed: int = field(default=0, min_value=0, max_value=2**53)
+    underspecified: bool = field("also the fourth style", default=False)
+    outdated: Literal["rewrite", "keep"] = field(
+        "what to do with samples that are right but were written with other prompts or models",
         default="rewrite",
-        help_text="what to do with samples that are right but were written with other prompts or models",
     )
-    budget = BudgetIn(required=False)
-    recipe = serializers.JSONField(
+    budget: BudgetIn = field(required=False)
+    recipe: Any = field(
+        "fields of the recipe that differ from the default, as in recipes/default.yaml",
         required=False,
         validators=[few_values],
-        help_text="fields of the recipe that differ from the default, as in recipes/default.yaml",
     )
 
     def validate_recipe(self, value: Any) -> Any:
@@ -271,30 +221,28 @@ class RunOptions(InputSerializer):
 
 
 class ResumeIn(InputSerializer):
-    budget = BudgetIn(required=False, help_text="new limits in place of those named")
+    budget: BudgetIn = field("new limits in place of those named", required=False)
 
 
-class RunListIn(InputSerializer):
-    branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices, required=False)
-    state = serializers.ChoiceField(choices=Job.State.choices, required=False)
+class RunListIn(InputSerializer, total=False):
+    branch: SynthesisRun.Branch
+    state: Job.State
 
 
 class SliceIn(InputSerializer):
-    domain = serializers.CharField(**TEXT)
-    rule = serializers.CharField(**TEXT, help_text="code")
-    style = serializers.ChoiceField(choices=Sample.Style.choices, default="")  # type: ignore[assignment]
-    tier = serializers.ChoiceField(choices=Sample.Tier.choices, default="")
-    by = serializers.ChoiceField(
-        choices=["domain", "rule", "style"], default="", help_text="`groups` by this"
-    )
+    domain: str = field(**TEXT)
+    rule: str = field("code", **TEXT)
+    style: Sample.Style = field(default="")
+    tier: Sample.Tier = field(default="")
+    by: Literal["domain", "rule", "style"] = field("`groups` by this", default="")
 
 
-class CallListIn(InputSerializer):
-    error = serializers.CharField(required=False, max_length=60, help_text="an error code")
-    purpose = serializers.CharField(required=False, max_length=20)
+class CallListIn(InputSerializer, total=False):
+    error: str = field("an error code", max_length=60)
+    purpose: str = field(max_length=20)
 
 
 class YieldIn(InputSerializer):
-    domain = serializers.CharField(**TEXT)
-    target = serializers.IntegerField(default=12, min_value=1, max_value=1000)
-    show = serializers.ChoiceField(choices=["all", "below", "unsupported"], default="all")
+    domain: str = field(**TEXT)
+    target: int = field(default=12, min_value=1, max_value=1000)
+    show: Literal["all", "below", "unsupported"] = "all"

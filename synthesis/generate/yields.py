@@ -5,7 +5,7 @@ something else since: they are counted apart.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Count, F, Max, Q
 
@@ -30,20 +30,17 @@ ORDERS = (
 
 @dataclass(slots=True)
 class RuleYield:
-    """One published rule. `stale` samples would be ready, had no tool changed.
-
-    `target` is 0 where it supports no style; `reasons`: {style: why it is not supported}.
-    """
+    """One published rule. `reasons`: {style: why it is not supported}."""
 
     rule_id: int
     code: str
     domain: str
     version: int
-    target: int
+    target: Annotated[int, "0 where no style is supported"]
     reasons: dict[str, str] = field(default_factory=dict)
-    ready: int = 0
-    stale: int = 0
-    waiting: int = 0
+    ready: Annotated[int, "whose rule and tools still say what they said"] = 0
+    stale: Annotated[int, "made ready, but a tool of the pool changed since"] = 0
+    waiting: Annotated[int, "planned by a run under way"] = 0
     approved: int = 0
     dropped: int = 0
     attempts: int = 0

@@ -19,9 +19,10 @@ from synthesis.review.serializers import ClaimIn, ClaimOut, DecidedOut, Decision
 from synthesis.samples.decisions import seen_key, texts_of
 from synthesis.samples.selectors import pool_tools
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, request_example
+from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.views import ApiView
 
+EXAMPLES = examples_beside(__file__)
 LEASE_S = round(review_queue.LEASE.total_seconds())
 TAKEN = OpenApiResponse(description="conflict: somebody else has the item, or it is decided")
 NEEDED = {"edit": ("query", "trace"), "reject": ("reason",), "approve": ()}
@@ -37,8 +38,8 @@ class ReviewClaim(ApiView):
         responses=ClaimOut,
         examples=[
             request_example({"domain": "hr", "style": "implicit"}),
-            answer_example({"item": shown.ITEM, "queue": None}),
-            answer_example({"item": None, "queue": shown.QUEUE}, name="nothing to take"),
+            answer_example({"item": EXAMPLES["item"], "queue": None}),
+            answer_example({"item": None, "queue": EXAMPLES["queue"]}, name="nothing to take"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -71,7 +72,7 @@ class ReviewClaimRelease(ApiView):
 class ReviewClaimHeartbeat(ApiView):
     @extend_schema(
         responses={200: LeaseOut, 409: TAKEN},
-        examples=[answer_example(shown.LEASE), answer_example(shown.LOST, 409, "taken")],
+        examples=[answer_example(EXAMPLES["lease"]), answer_example(EXAMPLES["lost"], 409, "taken")],
     )
     def post(self, request: Request, claim: str) -> Response:
         """Keep a claimed item. Renews the lease, also one that ran out while nobody took the item."""
@@ -91,10 +92,10 @@ class ReviewDecide(ApiView):
             422: OpenApiResponse(description="filtered: the edit does not pass filter V; or key_reused"),
         },
         examples=[
-            request_example(shown.REJECTION),
-            answer_example(shown.DECIDED),
-            answer_example(shown.LOST, 409, "taken"),
-            answer_example(shown.FILTERED, 422, "filtered"),
+            request_example(EXAMPLES["rejection"]),
+            answer_example(EXAMPLES["decided"]),
+            answer_example(EXAMPLES["lost"], 409, "taken"),
+            answer_example(EXAMPLES["filtered"], 422, "filtered"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -119,8 +120,8 @@ class ReviewUndo(ApiView):
             409: OpenApiResponse(description="conflict, nothing_to_undo, in_snapshot"),
         },
         examples=[
-            answer_example({"sample": 812, "item": shown.ITEM}),
-            answer_example(shown.NOTHING, 409, "nothing to undo"),
+            answer_example({"sample": 812, "item": EXAMPLES["item"]}),
+            answer_example(EXAMPLES["nothing"], 409, "nothing to undo"),
         ],
     )
     @transaction.atomic

@@ -6,7 +6,7 @@ What is not kept is said to be not recorded, never guessed.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from django.apps import apps
 from django.db.models import QuerySet
@@ -70,7 +70,7 @@ class StageThen:
     """What made one of query, trace and judgement: a model with a prompt, or an offline writer's version."""
 
     stage: str
-    by: str
+    by: Annotated[str, "model, or version of the offline writer"]
     prompt: str
     prompt_hash: str
     kept: bool  # the prompt's text is here
@@ -133,11 +133,9 @@ def members(snapshot: int, narrowed: Mapping[str, str]) -> QuerySet[SnapshotSamp
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """`kind`: run, model or evaluation; `of`: the id of what it was made of, a snapshot, a run or a model."""
-
-    kind: str
+    kind: Literal["run", "model", "evaluation"]
     id: int
-    of: int
+    of: Annotated[int, "the snapshot of a run, the run of a model, the model of an evaluation"]
     label: str
     url: str
     state: str = ""

@@ -8,6 +8,7 @@ notice a rule, with the newest summary.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
@@ -105,7 +106,7 @@ class Rejections:
     reasons: list[RejectionReason] = field(default_factory=list)
 
     @property
-    def decided(self) -> int:
+    def decided(self) -> Annotated[int, "samples that somebody read to the end"]:
         return sum(decided for _, decided in self.styles.values())
 
     @property

@@ -9,7 +9,7 @@ Compared with the writers as they are configured now and the recipe of the newes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet
@@ -189,7 +189,7 @@ class StaleReason:
     now: str = ""
 
     @property
-    def content(self) -> bool:
+    def content(self) -> Annotated[bool, "true: the sample may be wrong now"]:
         return self.kind in ("rule", "tool", "permissions", "joined", "left", "gone")
 
     def __str__(self) -> str:

@@ -1,94 +1,67 @@
 """/api/v1/review/assignments, and the comments of /api/v1/synthesis/samples."""
 
+from datetime import datetime
+from typing import Any, Literal
+
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.models import Sample
+from synthesis.models import Assignment, Sample, SampleComment
 from synthesis.review.serializers import QueueFiltersIn
 from synthesis.team.selectors import assignments, visible_to
 from synthesis.team.services import LONGEST, MOST, assign, comment_add, take_back
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, Out, page_of
+from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
+from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
+
+EXAMPLES = examples_beside(__file__)
 
 
 class AssignmentIn(InputSerializer):
-    assignee = serializers.CharField(required=False, max_length=150, help_text="user name; default: yourself")
-    filters = QueueFiltersIn(required=False)
-    count = serializers.IntegerField(
-        allow_null=True, min_value=1, max_value=MOST, help_text="the first so many; null: all that are free"
-    )
-    note = serializers.CharField(default="", allow_blank=True, max_length=300)
+    assignee: str = field("user name; default: yourself", required=False, max_length=150)
+    filters: QueueFiltersIn = field(required=False)
+    count: int | None = field("the first so many; null: all that are free", min_value=1, max_value=MOST)
+    note: str = field(default="", max_length=300)
 
 
 class AssignmentListIn(InputSerializer):
-    state = serializers.ChoiceField(choices=["running", "ended"], default="running")
-    assignee = serializers.CharField(required=False, max_length=150, help_text="user name")
+    state: Literal["running", "ended"] = "running"
+    assignee: str = field("user name", required=False, max_length=150)
 
 
-class AssignmentOut(Out):
-    id = serializers.IntegerField(source="pk")
-    assignee = serializers.CharField(source="assignee.username")
-    assigned_by = serializers.CharField(source="assigned_by.username")
-    filters = serializers.JSONField(help_text="the part of the queue it was taken from")
-    count = serializers.IntegerField(help_text="items given")
-    done = serializers.IntegerField()
-    left = serializers.IntegerField()
-    gone = serializers.IntegerField(help_text="wait no more: their rule or sample was replaced")
-    note = serializers.CharField()
-    at = serializers.DateTimeField()
-    last_decision = serializers.DateTimeField(source="last", allow_null=True)
-    ended_at = serializers.DateTimeField(allow_null=True, help_text="all decided, or taken back")
+class AssignmentOut(Shape, of=Assignment):
+    fields = "id assignee assigned_by filters count done left gone note at last_decision ended_at"
+    filters: Any = field("the part of the queue it was taken from")
+    count: int = field("items given")
+    done: int
+    left: int
+    gone: int = field("wait no more: their rule or sample was replaced")
+    last_decision: datetime | None = field(source="last")
+    ended_at: datetime | None = field("all decided, or taken back")
 
 
 class SampleCommentIn(InputSerializer):
-    text = serializers.CharField(max_length=LONGEST, help_text="plain text; @name tells that person")
+    text: str = field("plain text; @name tells that person", max_length=LONGEST)
 
 
-class CommentOut(Out):
-    id = serializers.IntegerField(source="pk")
-    sample = serializers.IntegerField(source="sample_id")
-    author = serializers.CharField(source="author.username")
-    text = serializers.CharField()
-    at = serializers.DateTimeField()
+class CommentOut(Shape, of=SampleComment):
+    fields = "id sample author text at"
 
 
-ASSIGNMENT = {
-    "id": 4,
-    "assignee": "rita",
-    "assigned_by": "adam",
-    "filters": {"domain": "hr", "style": "exception"},
-    "count": 40,
-    "done": 12,
-    "left": 27,
-    "gone": 1,
-    "note": "by Friday",
-    "at": AT,
-    "last_decision": AT,
-    "ended_at": None,
-}
-COMMENT = {
-    "id": 9,
-    "sample": 812,
-    "author": "rita",
-    "text": "@erin is the year of the payslip meant?",
-    "at": AT,
-}
 ENDED = OpenApiResponse(description="it has ended")
-NOTHING_FREE = {"message": "assignment: no item of this selection is free.", "code": "conflict", "extra": {}}
 
 
 class AssignmentsList(ApiView):
     @extend_schema(
         parameters=[AssignmentListIn],
         responses=page_of(AssignmentOut),
-        examples=[page_example(ASSIGNMENT, "4")],
+        examples=[page_example(EXAMPLES["assignment"], "4")],
     )
     def get(self, request: Request) -> Response:
         """List assignments of the review queue. Newest first, with how many of their items are decided."""
@@ -102,9 +75,13 @@ class AssignmentsList(ApiView):
         request=AssignmentIn,
         responses={201: AssignmentOut, 409: OpenApiResponse(description="nothing is free")},
         examples=[
-            request_example({name: ASSIGNMENT[name] for name in ("assignee", "filters", "count", "note")}),
-            answer_example({**ASSIGNMENT, "done": 0, "left": 40, "gone": 0, "last_decision": None}, 201),
-            answer_example(NOTHING_FREE, 409, "nothing is free"),
+            request_example(
+                {name: EXAMPLES["assignment"][name] for name in ("assignee", "filters", "count", "note")}
+            ),
+            answer_example(
+                {**EXAMPLES["assignment"], "done": 0, "left": 40, "gone": 0, "last_decision": None}, 201
+            ),
+            answer_example(EXAMPLES["nothing_free"], 409, "nothing is free"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -124,7 +101,7 @@ class AssignmentsList(ApiView):
 class AssignmentOne(ApiView):
     operation_ids = {"delete": "assignment_take_back"}
 
-    @extend_schema(responses=AssignmentOut, examples=[answer_example(ASSIGNMENT)])
+    @extend_schema(responses=AssignmentOut, examples=[answer_example(EXAMPLES["assignment"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read an assignment."""
         return Response(AssignmentOut(get_object_or_404(assignments(None), pk=pk)).data)
@@ -137,7 +114,7 @@ class AssignmentOne(ApiView):
 
 
 class SampleCommentsList(ApiView):
-    @extend_schema(responses=page_of(CommentOut), examples=[page_example(COMMENT)])
+    @extend_schema(responses=page_of(CommentOut), examples=[page_example(EXAMPLES["comment"])])
     def get(self, request: Request, pk: int) -> Response:
         """List the comments on a sample. Newest first. Who may still read the sample in the queue gets only
         their own.
@@ -148,7 +125,10 @@ class SampleCommentsList(ApiView):
     @extend_schema(
         request=SampleCommentIn,
         responses={201: CommentOut},
-        examples=[request_example({"text": COMMENT["text"]}), answer_example(COMMENT, 201)],
+        examples=[
+            request_example({"text": EXAMPLES["comment"]["text"]}),
+            answer_example(EXAMPLES["comment"], 201),
+        ],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Comment on a sample. A comment stays as it is written. Who decided the sample, and who is

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from django.apps import apps
 from django.contrib.auth.models import User
@@ -151,10 +151,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    kind: str  # "event" or "change"
+    kind: Annotated[Literal["event", "change"], "a named event, or a changed row"]
     id: int
     at: datetime
-    actor: str
+    actor: Annotated[str, "empty: a command, a sweep or raw SQL"]
     source: str
     action: str
     object_type: str
@@ -163,7 +163,9 @@ class Line:
     url: str
     detail: dict[str, Any]
     tx: int | None
-    before: dict[str, Any] | None = field(default=None, repr=False)
+    before: Annotated[dict[str, Any] | None, "of an UPDATE, the columns that changed"] = field(
+        default=None, repr=False
+    )
     after: dict[str, Any] | None = field(default=None, repr=False)
     token: dict[str, Any] | None = None  # through which a program acted for the actor
 

@@ -1,97 +1,54 @@
 """The site's own part of the API: its description, the page to read it on, and /api/v1/audit."""
 
-from typing import Any
+from datetime import date
+from typing import Literal
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from trace_site.audit.log import page_of_lines, wanted_from
+from trace_site.audit.log import Line, page_of_lines, wanted_from
+from trace_site.rest.examples import examples_beside
 from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.throttles import OfDescription
 from trace_site.rest.views import ApiView, page_limit
 
-EXAMPLE = {
-    "results": [
-        {
-            "kind": "change",
-            "id": 812,
-            "at": "2026-11-21T14:02:11.120000Z",
-            "actor": "erin",
-            "token": None,
-            "source": "page /rules/requests/7/apply/",
-            "action": "UPDATE",
-            "object_type": "rule",
-            "object_id": "31",
-            "label": "",
-            "detail": {},
-            "tx": 90211,
-            "before": {"published_id": 55},
-            "after": {"published_id": 61},
-        }
-    ],
-    "next": "1795269731120000-change-812",
-}
+EXAMPLES = examples_beside(__file__)
 
 
-class AuditQuery(InputSerializer):
-    actor = serializers.CharField(required=False, max_length=150, help_text="a user name")
-    action = serializers.CharField(
-        required=False,
-        max_length=100,
-        help_text="an event such as `rule.published`, or INSERT, UPDATE, DELETE, TRUNCATE",
+class AuditQuery(InputSerializer, total=False):
+    actor: str = field("a user name", max_length=150)
+    action: str = field(
+        "an event such as `rule.published`, or INSERT, UPDATE, DELETE, TRUNCATE", max_length=100
     )
-    object_type = serializers.CharField(
-        required=False, max_length=100, help_text="such as `rule` or `changerequest`"
-    )
-    object_id = serializers.CharField(required=False, max_length=200)
-    source = serializers.CharField(  # type: ignore[assignment]
-        required=False,
-        max_length=300,
-        help_text="how it begins: `page /rules/`, `api`, `api token 3`, `job 12`",
-    )
-    since = serializers.DateField(required=False)
-    until = serializers.DateField(required=False, help_text="the whole day counts")
-    tx = serializers.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=2**63 - 1,
-        help_text="one transaction: an event and all its rows",
-    )
+    object_type: str = field("such as `rule` or `changerequest`", max_length=100)
+    object_id: str = field(max_length=200)
+    source: str = field("how it begins: `page /rules/`, `api`, `api token 3`, `job 12`", max_length=300)
+    since: date
+    until: date = field("the whole day counts")
+    tx: int = field("one transaction: an event and all its rows", min_value=0, max_value=2**63 - 1)
 
 
-class ThroughToken(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    kind = serializers.ChoiceField(choices=["service", "personal"])
-    name = serializers.CharField(allow_blank=True, help_text="of a service token")
-    maker = serializers.CharField(allow_blank=True, help_text="who made it; empty: the command line")
+class ThroughToken(Shape):
+    id: int
+    kind: Literal["service", "personal"]
+    name: str = field("of a service token")
+    maker: str = field("who made it; empty: the command line")
 
 
-class AuditLine(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(choices=["event", "change"], help_text="a named event, or a changed row")
-    id = serializers.IntegerField()
-    at = serializers.DateTimeField()
-    actor = serializers.CharField(allow_blank=True, help_text="empty: a command, a sweep or raw SQL")
-    token = ThroughToken(allow_null=True, help_text="the token through which a program acted for the actor")
-    source = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
-    action = serializers.CharField()
-    object_type = serializers.CharField()
-    object_id = serializers.CharField()
-    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
-    detail = serializers.DictField()
-    tx = serializers.IntegerField(allow_null=True)
-    before = serializers.DictField(allow_null=True, help_text="of an UPDATE, the columns that changed")
-    after = serializers.DictField(allow_null=True)
+class AuditLine(Shape, of=Line):
+    fields = "kind id at actor token source action object_type object_id label detail tx before after"
+    token: ThroughToken | None = field("the token through which a program acted for the actor")
 
 
 class AuditList(ApiView):
     @extend_schema(
         parameters=[AuditQuery],
         responses=page_of(AuditLine),
-        examples=[OpenApiExample("a rule was published", EXAMPLE, response_only=True)],
+        examples=[OpenApiExample("a rule was published", EXAMPLES["line"], response_only=True)],
     )
     def get(self, request: Request) -> Response:
         """Who did what. Newest first. Row changes that a named event tells are listed when one asks for an

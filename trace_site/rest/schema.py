@@ -16,6 +16,7 @@ from rest_framework.parsers import JSONParser
 from trace_site.access import SAFE
 from trace_site.lib.files import deeper_than, storable_json, strict_json
 from trace_site.lib.letters import entered_all
+from trace_site.rest.shapes import Shape
 
 PAGE_PARAMETERS = [
     OpenApiParameter("after", str, description="the `next` of the page before"),
@@ -97,7 +98,7 @@ def few_values(value: Any) -> None:
         raise serializers.ValidationError(f"It holds more than {MOST_VALUES} values.")
 
 
-class InputSerializer(serializers.Serializer[Any]):
+class InputSerializer(Shape):
     """A serializer that names what it does not know instead of dropping it."""
 
     def to_internal_value(self, data: Any) -> Any:

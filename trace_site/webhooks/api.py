@@ -1,6 +1,7 @@
 """/api/v1/webhooks: who is told of what, tests and the delivery log, for admins."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated
 
 from django.shortcuts import get_object_or_404
 from django.urls import path
@@ -12,60 +13,23 @@ from rest_framework.response import Response
 from trace_site.audit import models as audit_models
 from trace_site.deliveries import Delivery as WebhookDelivery
 from trace_site.deliveries import deliver_now
-from trace_site.rest.examples import answer_example, page_example, request_example
+from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
 from trace_site.webhooks import services
 from trace_site.webhooks.services import EVENTS, Webhook, ping
 
-# What the webhook API reads and answers, with examples.
-
-
-EXAMPLE = {"url": "https://ci.example.com/trace", "events": ["rule.published", "request.applied"]}
-
-HOOK = {
-    "id": 2,
-    **EXAMPLE,
-    "active": True,
-    "paused_because": "",
-    "failures": 0,
-    "created_by": "ada",
-    "created_at": "2026-11-21T09:00:00Z",
-}
-MADE = {**HOOK, "secret": "whsec_0c4e…"}
-DELIVERY = {
-    "id": 91,
-    "delivery_id": "5f0c1a52-9d57-4c7e-8a55-0d7a4f6b1c1e",
-    "webhook": 2,
-    "event": "rule.published",
-    "payload": {"id": 7, "code": "PAYSLIP_PERIOD", "domain": "hr", "version": 2},
-    "state": "delivered",
-    "attempt": 1,
-    "next_at": "2026-11-21T09:15:00Z",
-    "status": 200,
-    "log": [
-        {
-            "attempt": 1,
-            "at": "2026-11-21T09:14:02Z",
-            "seconds": 0.12,
-            "status": 200,
-            "error": "",
-            "excerpt": "received",
-        }
-    ],
-    "created_at": "2026-11-21T09:14:02Z",
-}
+EXAMPLES = examples_beside(__file__)
 
 
 class WebhookIn(InputSerializer):
-    url = serializers.CharField(max_length=500, help_text="https://…; it must answer 200 to 299 in 10 s")
-    events = serializers.ListField(
-        child=serializers.CharField(max_length=60), max_length=len(EVENTS), help_text=", ".join(EVENTS)
-    )
+    url: str = field("https://…; it must answer 200 to 299 in 10 s", max_length=500)
+    events: list[Annotated[str, field(max_length=60)]] = field(", ".join(EVENTS), max_length=len(EVENTS))
 
 
 class WebhookChange(WebhookIn):
-    active = serializers.BooleanField(help_text="false pauses it; true resumes it and forgets its failures")
+    active: bool = field("false pauses it; true resumes it and forgets its failures")
 
 
 class WebhookOut(serializers.ModelSerializer[Webhook]):
@@ -85,13 +49,13 @@ class WebhookMade(WebhookOut):
         fields = [*WebhookOut.Meta.fields, "secret"]
 
 
-class DeliveryAttempt(serializers.Serializer[Any]):
-    attempt = serializers.IntegerField()
-    at = serializers.DateTimeField()
-    seconds = serializers.FloatField()
-    status = serializers.IntegerField(allow_null=True)
-    error = serializers.CharField(allow_blank=True)
-    excerpt = serializers.CharField(allow_blank=True, help_text="how the answer began")
+class DeliveryAttempt(Shape):
+    attempt: int
+    at: datetime
+    seconds: float
+    status: int | None
+    error: str
+    excerpt: str = field("how the answer began")
 
 
 class DeliveryOut(serializers.ModelSerializer[WebhookDelivery]):
@@ -110,7 +74,7 @@ class WebhooksList(ApiView):
     operation_ids = {"post": "webhooks_create"}
     told_once = ("secret",)
 
-    @extend_schema(responses=page_of(WebhookOut), examples=[page_example(HOOK)])
+    @extend_schema(responses=page_of(WebhookOut), examples=[page_example(EXAMPLES["hook"])])
     def get(self, request: Request) -> Response:
         """List webhooks."""
         return keyset_response(request, Webhook.objects.select_related("created_by"), WebhookOut)
@@ -118,7 +82,10 @@ class WebhooksList(ApiView):
     @extend_schema(
         request=WebhookIn,
         responses={201: WebhookMade},
-        examples=[request_example(EXAMPLE, "rules and requests"), answer_example(MADE, 201)],
+        examples=[
+            request_example(EXAMPLES["asked"], "rules and requests"),
+            answer_example(EXAMPLES["made"], 201),
+        ],
     )
     def post(self, request: Request) -> Response:
         """Add a webhook. The answer holds its secret, which is not told again."""
@@ -129,7 +96,7 @@ class WebhooksList(ApiView):
 class WebhooksOne(ApiView):
     operation_ids = {"delete": "webhooks_delete"}
 
-    @extend_schema(responses=WebhookOut, examples=[answer_example(HOOK)])
+    @extend_schema(responses=WebhookOut, examples=[answer_example(EXAMPLES["hook"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a webhook."""
         return Response(WebhookOut(_hook(pk)).data)
@@ -137,7 +104,10 @@ class WebhooksOne(ApiView):
     @extend_schema(
         request=WebhookChange(partial=True),
         responses=WebhookOut,
-        examples=[request_example({"active": False}, "pause"), answer_example({**HOOK, "active": False})],
+        examples=[
+            request_example({"active": False}, "pause"),
+            answer_example({**EXAMPLES["hook"], "active": False}),
+        ],
     )
     def patch(self, request: Request, pk: int) -> Response:
         """Change, pause or resume a webhook."""
@@ -157,7 +127,7 @@ class WebhooksOne(ApiView):
 
 
 class WebhooksTest(ApiView):
-    @extend_schema(responses=DeliveryOut, examples=[answer_example(DELIVERY)])
+    @extend_schema(responses=DeliveryOut, examples=[answer_example(EXAMPLES["delivery"])])
     def post(self, request: Request, pk: int) -> Response:
         """Send a test now. Sends the event `ping` and answers with what came of it. A test is not repeated."""
         return Response(DeliveryOut(ping(webhook=_hook(pk), actor=request.user)).data)
@@ -166,21 +136,21 @@ class WebhooksTest(ApiView):
 class WebhooksReplaceSecret(ApiView):
     told_once = ("secret",)
 
-    @extend_schema(responses=WebhookMade, examples=[answer_example(MADE)])
+    @extend_schema(responses=WebhookMade, examples=[answer_example(EXAMPLES["made"])])
     def post(self, request: Request, pk: int) -> Response:
         """Replace the secret."""
         return Response(WebhookMade(services.webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
 
 
 class WebhooksDeliveries(ApiView):
-    @extend_schema(responses=page_of(DeliveryOut), examples=[page_example(DELIVERY)])
+    @extend_schema(responses=page_of(DeliveryOut), examples=[page_example(EXAMPLES["delivery"])])
     def get(self, request: Request, pk: int) -> Response:
         """The delivery log, newest first."""
         return keyset_response(request, _hook(pk).deliveries.all(), DeliveryOut, newest=True)
 
 
 class WebhooksSendAgain(ApiView):
-    @extend_schema(responses=DeliveryOut, examples=[answer_example(DELIVERY)])
+    @extend_schema(responses=DeliveryOut, examples=[answer_example(EXAMPLES["delivery"])])
     def post(self, request: Request, pk: int, delivery: int) -> Response:
         """Send a delivery once more now. With the same id and body, so that a receiver knows it."""
         row = get_object_or_404(WebhookDelivery, pk=delivery, webhook=pk)

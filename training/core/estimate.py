@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from typing import Annotated
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
@@ -51,11 +52,11 @@ class Amount:
 
     stage: str
     records: int
-    tokens: int
+    tokens: Annotated[int, "real tokens of one epoch"]
     steps: int
     epochs: float
     seconds: float | None = None
-    reused_from: int | None = None
+    reused_from: Annotated[int | None, "the run that trained it already"] = None
 
 
 def amounts(recipe: Recipe, counts: Mapping[str, int], lengths: Lengths) -> list[Amount]:

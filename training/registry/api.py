@@ -1,22 +1,22 @@
 """/api/v1/training/models and /aliases: trained models, which of them answers, and moving the champion."""
 
+from datetime import datetime
 from typing import Any
 
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
-from trace_site.rest.schema import ID, InputSerializer, TextList, page_of
+from trace_site.rest.schema import ID, InputSerializer, page_of
+from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
 from training.models import AliasMove, Model
 from training.registry import gate, registry, selectors
 from training.registry.registry import newer_tools
 
-Out = serializers.Serializer[Any]
 MOST_NEWER = 100
 REFUSED = OpenApiResponse(
     description="bad_state: it never was champion, is, or was rolled back itself; removed: its files are gone"
@@ -28,78 +28,52 @@ UNGATED = OpenApiResponse(
 EXAMPLES = examples_beside(__file__)
 
 
-class ModelOut(Out):
-    id = serializers.IntegerField(source="pk")
-    run = serializers.IntegerField(source="run_id")
-    snapshot = serializers.IntegerField(source="run.snapshot_id")
-    base = serializers.CharField(source="run.base")
-    cell = serializers.CharField(source="run.cell", help_text="(format, Stage 1, Stage 2)")
-    parameters = serializers.IntegerField()
-    bytes = serializers.IntegerField()
-    digest = serializers.CharField(
-        source="store_digest", help_text="over every file; verified before it loads"
-    )
-    created_at = serializers.DateTimeField()
-    removed_at = serializers.DateTimeField(allow_null=True, help_text="when retention removed its files")
-    kept_because = serializers.CharField(
-        allow_blank=True, help_text="why retention passes it by; empty: it need not"
-    )
+class ModelOut(Shape, of=Model):
+    fields = "id run snapshot base cell parameters bytes digest created_at removed_at kept_because"
+    snapshot: int = field(source="run.snapshot_id")
+    base: str = field(source="run.base")
+    cell: str = field("(format, Stage 1, Stage 2)", source="run.cell")
+    digest: str = field("over every file; verified before it loads", source="store_digest")
+    removed_at: datetime | None = field("when retention removed its files")
+    kept_because: str = field("why retention passes it by; empty: it need not")
 
 
-class NewerTools(Out):
-    count = serializers.IntegerField()
-    names = TextList(help_text=f"in the order of the alphabet, at most {MOST_NEWER}")
+class NewerTools(Shape):
+    count: int
+    names: list[str] = field(f"in the order of the alphabet, at most {MOST_NEWER}")
 
 
 class ModelDetailOut(ModelOut):
-    lineage = serializers.JSONField(
-        help_text="snapshot, rules, base, recipe, stages and code it was made from"
-    )
-    newer_tools = NewerTools(
-        allow_null=True,
-        help_text="active tools that came after it, which it was not trained on; null once its files are gone",
+    lineage: Any = field("snapshot, rules, base, recipe, stages and code it was made from")
+    newer_tools: NewerTools | None = field(
+        "active tools that came after it, which it was not trained on; null once its files are gone"
     )
 
 
-class AliasMoveOut(Out):
-    alias = serializers.ChoiceField(AliasMove.Alias.choices)
-    model = serializers.IntegerField(source="model_id")
-    note = serializers.CharField(allow_blank=True)
-    gate = serializers.JSONField(
-        help_text="of a promotion: the gate report, its verdict and what it said; of going back: back_from, the model "
+class AliasMoveOut(Shape, of=AliasMove):
+    fields = "alias model note gate override by at"
+    gate: Any = field(
+        "of a promotion: the gate report, its verdict and what it said; of going back: back_from, the model "
         "that was left; else empty"
     )
-    override = serializers.CharField(
-        allow_blank=True, help_text="why it was promoted without a passed gate; empty: none was needed"
-    )
-    by = serializers.CharField(source="actor.username", default=None, allow_null=True)
-    at = serializers.DateTimeField()
+    override: str = field("why it was promoted without a passed gate; empty: none was needed")
+    by: str | None = field(source="actor.username", default=None)
 
 
 class MoveIn(InputSerializer):
-    note = serializers.CharField(
-        required=False, default="", allow_blank=True, max_length=200, help_text="why; kept in the history"
-    )
+    note: str = field("why; kept in the history", required=False, default="", max_length=200)
 
 
-class PromoteIn(MoveIn):
-    confirm = serializers.BooleanField(
-        required=False, default=False, help_text="promote although the gate cannot tell whether it is worse"
-    )
-    override = serializers.CharField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=gate.LONGEST,
-        help_text=f"promote although the gate failed or was not asked: why, in {gate.SHORTEST} characters or more; "
+class PromoteIn(MoveIn, total=False):
+    confirm: bool = field("promote although the gate cannot tell whether it is worse", default=False)
+    override: str = field(
+        f"promote although the gate failed or was not asked: why, in {gate.SHORTEST} characters or more; "
         "kept in the history",
+        default="",
+        max_length=gate.LONGEST,
     )
-    report = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        default=None,
-        **ID,
-        help_text="the gate report that was read; refused when another one counts by now",
+    report: int | None = field(
+        "the gate report that was read; refused when another one counts by now", default=None, **ID
     )
 
 

@@ -7,7 +7,7 @@ band, and a page never grows with the run.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import connection
 
@@ -40,7 +40,7 @@ class Bucket:
     step: float
     tokens: float
     seconds: float
-    points: int
+    points: Annotated[int, "logged steps that it stands for"]
     values: dict[str, tuple[float, float, float]]
 
 
@@ -131,14 +131,14 @@ def seen(points: Mapping[str, Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """One stage of a run's plan. `state`: reused, done, running or waiting."""
+    """One stage of a run's plan."""
 
     stage: str
     key: str
-    state: str
+    state: Annotated[str, "waiting, running, done, reused, or how the run ended"]
     newest: dict[str, Any]
-    reused_from: int | None = None
-    stopped_at: str = ""  # where a time limit ended it; empty when it came to its last step
+    reused_from: Annotated[int | None, "the run that trained it"] = None
+    stopped_at: Annotated[str, "where a time limit ended it before its last step; empty when none did"] = ""
 
     @property
     def label(self) -> str:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.db.models import Avg, Exists, OuterRef
@@ -57,11 +57,11 @@ class Estimate:
     parameters: Figure
     tokens: Figure
     seconds: Figure
-    memory: Figure
+    memory: Annotated[Figure, "bytes at the peak"]
     machine: Machine
     warnings: list[str] = field(default_factory=list)
-    refusal: str = ""
-    assumes: str = ""
+    refusal: Annotated[str, "why it cannot train; empty when it can"] = ""
+    assumes: Annotated[str, "what the memory counts with, in words; empty: the size is unknown"] = ""
 
 
 @dataclass(slots=True)

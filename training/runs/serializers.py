@@ -5,109 +5,74 @@ from typing import Any
 
 from rest_framework import serializers
 
-from synthesis.generate.serializers import FigureOut, Progress
+from synthesis.generate.serializers import Progress
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.rest.schema import InputSerializer, TextList, few_values
+from trace_site.rest.schema import InputSerializer, few_values
+from trace_site.rest.shapes import Shape, field
+from training.core.estimate import Amount
 from training.core.recipe import CELL
 from training.models import Run
-from training.runs.curves import BUCKETS
+from training.runs.curves import BUCKETS, Bucket, StageState
+from training.runs.estimates import Estimate
 from training.runs.services import configured_bases, require_configured
 
-Out = serializers.Serializer[Any]
+
+class TrainingRun(Shape, of=Run):
+    fields = (
+        "id snapshot base format memo retrieval seed why job loss model cloned_from created_by created_at"
+    )
+    job: Progress | None = field("null: it was trained elsewhere")
+    loss: float | None = field("the newest, a running mean")
+    model: int | None = field(source="model.pk", default=None)
 
 
-class TrainingRun(Out):
-    id = serializers.IntegerField(source="pk")
-    snapshot = serializers.IntegerField(source="snapshot_id")
-    base = serializers.CharField()
-    format = serializers.ChoiceField(Run.Format.choices)
-    memo = serializers.ChoiceField(Run.Memo.choices)
-    retrieval = serializers.ChoiceField(Run.Retrieval.choices)
-    seed = serializers.IntegerField()
-    why = serializers.ChoiceField(Run.Why.choices)
-    job = Progress(allow_null=True, help_text="null: it was trained elsewhere")
-    loss = serializers.FloatField(allow_null=True, help_text="the newest, a running mean")
-    model = serializers.IntegerField(source="model.pk", default=None, allow_null=True)
-    cloned_from = serializers.IntegerField(source="cloned_from_id", allow_null=True)
-    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
-    created_at = serializers.DateTimeField()
-
-
-class StageOut(Out):
+class StageOut(Shape, of=StageState):
     """`key`: content key; equal keys train once. `newest`: the values logged last."""
 
-    stage = serializers.CharField()
-    key = serializers.CharField()
-    state = serializers.CharField(help_text="waiting, running, done, reused, or how the run ended")
-    reused_from = serializers.IntegerField(allow_null=True, help_text="the run that trained it")
-    stopped_at = serializers.CharField(
-        help_text="where a time limit ended it before its last step; empty when none did"
-    )
-    newest = serializers.JSONField()
+    newest: Any
 
 
-class TrainingRunDetail(Out):
-    run = TrainingRun()
-    recipe = serializers.JSONField()
-    stages = StageOut(many=True)
-    hardware = serializers.JSONField(help_text="of the machine that trained it")
-    summary = serializers.JSONField(help_text="what the trainer said when each stage was done")
+class TrainingRunDetail(Shape):
+    run: TrainingRun
+    recipe: Any
+    stages: list[StageOut]
+    hardware: Any = field("of the machine that trained it")
+    summary: Any = field("what the trainer said when each stage was done")
 
 
-class MetricPoint(Out):
+class MetricPoint(Shape, of=Bucket):
     """Some neighbouring logged steps; each value is [mean, smallest, largest]."""
 
-    step = serializers.FloatField()
-    tokens = serializers.FloatField()
-    seconds = serializers.FloatField()
-    points = serializers.IntegerField(help_text="logged steps that it stands for")
-    values = serializers.DictField(child=serializers.ListField(child=serializers.FloatField()))
+
+class StageCurve(Shape):
+    stage: str
+    points: list[MetricPoint]
 
 
-class StageCurve(Out):
-    stage = serializers.CharField()
-    points = MetricPoint(many=True)
+class MetricsOut(Shape):
+    run: int
+    stages: list[StageCurve]
 
 
-class MetricsOut(Out):
-    run = serializers.IntegerField()
-    stages = StageCurve(many=True)
+class StageEstimate(Shape, of=Amount):
+    pass
 
 
-class StageEstimate(Out):
-    stage = serializers.CharField()
-    records = serializers.IntegerField()
-    tokens = serializers.IntegerField(help_text="real tokens of one epoch")
-    epochs = serializers.FloatField()
-    steps = serializers.IntegerField()
-    seconds = serializers.FloatField(allow_null=True)
-    reused_from = serializers.IntegerField(allow_null=True, help_text="the run that trained it already")
+class BaseOut(Shape):
+    name: str
+    default: bool = field("the one that is taken when none is named")
+    vllm: bool = field("vLLM can serve it; pocket is served by our own engine alone")
+    recipe: Any = field("its default recipe, which a run's `recipe` goes over")
 
 
-class BaseOut(Out):
-    name = serializers.CharField()
-    default = serializers.BooleanField(help_text="the one that is taken when none is named")
-    vllm = serializers.BooleanField(help_text="vLLM can serve it; pocket is served by our own engine alone")
-    recipe = serializers.JSONField(help_text="its default recipe, which a run's `recipe` goes over")
+class BasesOut(Shape):
+    bases: list[BaseOut]
 
 
-class BasesOut(Out):
-    bases = BaseOut(many=True)
-
-
-class RunEstimateOut(Out):
-    seconds = FigureOut()
-    memory = FigureOut(help_text="bytes at the peak")
-    parameters = FigureOut()
-    tokens = FigureOut()
-    assumes = serializers.CharField(
-        help_text="what the memory counts with, in words; empty: the size is unknown"
-    )
-    stages = StageEstimate(many=True)
-    warnings = TextList()
-    refusal = serializers.CharField(help_text="why it cannot train; empty when it can")
+class RunEstimateOut(Shape, of=Estimate):
+    fields = "seconds memory parameters tokens assumes stages warnings refusal"
 
 
 # What the API reads about runs: what to start, and the filters of the list.
@@ -118,22 +83,18 @@ NUMBER: dict[str, Any] = {"min_value": 1, "max_value": 2**31 - 1}
 class RunIn(InputSerializer):
     """A cell on a snapshot. `recipe`: fields that differ from the base's default, as in recipes/*.yaml."""
 
-    snapshot = serializers.IntegerField(**NUMBER, help_text="id of a frozen snapshot")
-    base = serializers.CharField(
+    snapshot: int = field("id of a frozen snapshot", **NUMBER)
+    base: str = field(
+        "one of GET training/bases; without it the default one",
         default=lambda: configured_bases()[0],
         max_length=300,
-        help_text="one of GET training/bases; without it the default one",
     )
-    format = serializers.ChoiceField(Run.Format.choices)
-    memo = serializers.ChoiceField(Run.Memo.choices, help_text="Stage 1")
-    retrieval = serializers.ChoiceField(Run.Retrieval.choices, help_text="Stage 2")
-    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**53)
-    recipe = serializers.JSONField(
-        required=False, validators=[few_values], help_text="fields that differ from the default"
-    )
-    cloned_from = serializers.IntegerField(
-        required=False, allow_null=True, **NUMBER, help_text="id of a run whose settings these are"
-    )
+    format: Run.Format
+    memo: Run.Memo = field("Stage 1")
+    retrieval: Run.Retrieval = field("Stage 2")
+    seed: int = field(default=0, min_value=0, max_value=2**53)
+    recipe: Any = field("fields that differ from the default", required=False, validators=[few_values])
+    cloned_from: int | None = field("id of a run whose settings these are", required=False, **NUMBER)
 
     def validate_snapshot(self, value: int) -> Snapshot:
         if (found := Snapshot.objects.filter(pk=value).first()) is None:
@@ -160,20 +121,18 @@ class RunIn(InputSerializer):
         return value
 
 
-class RunListIn(InputSerializer):
+class RunListIn(InputSerializer, total=False):
     """The filters of the runs page."""
 
-    snapshot = serializers.IntegerField(required=False, **NUMBER)
-    format = serializers.ChoiceField(Run.Format.choices, required=False)
-    memo = serializers.ChoiceField(Run.Memo.choices, required=False)
-    retrieval = serializers.ChoiceField(Run.Retrieval.choices, required=False)
-    base = serializers.CharField(required=False, max_length=300)
-    state = serializers.ChoiceField(Job.State.choices, required=False)
-    why = serializers.ChoiceField(Run.Why.choices, required=False)
-    by = serializers.CharField(required=False, max_length=150, help_text="username")
+    snapshot: int = field(**NUMBER)
+    format: Run.Format
+    memo: Run.Memo
+    retrieval: Run.Retrieval
+    base: str = field(max_length=300)
+    state: Job.State
+    why: Run.Why
+    by: str = field("username", max_length=150)
 
 
 class MetricsIn(InputSerializer):
-    points = serializers.IntegerField(
-        default=BUCKETS, min_value=10, max_value=1000, help_text="the most points of a curve"
-    )
+    points: int = field("the most points of a curve", default=BUCKETS, min_value=10, max_value=1000)
