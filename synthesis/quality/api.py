@@ -17,8 +17,6 @@ from trace_site.rest.views import ApiView
 
 EXAMPLES = examples_beside(__file__)
 
-# What the API answers about the quality of readings.
-
 
 class EstimateOut(Shape, of=Estimate):
     """A coefficient over n samples with its 95 % interval; without a value `why` says what is missing."""

@@ -122,13 +122,6 @@ class InputSerializer(Shape):
         return field.allow_null or (field.required and not self.partial)
 
 
-class TextList(serializers.ListField):
-    child = serializers.CharField()
-
-
-Out = serializers.Serializer[Any]
-
-
 # The OpenAPI document: what it says first, of an operation without being told, and once for every operation.
 
 DESCRIPTION = """
