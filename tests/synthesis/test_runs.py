@@ -210,7 +210,7 @@ def test_refused_and_broken_answers_are_attempts_that_are_kept(llm):
     codes = Attempt.objects.filter(outcome="error").values_list("error_code", flat=True)
     assert Counter(codes) == {
         "llm_refused": 2,
-        "llm_truncated": 1,
+        "llm_bad_json": 1,
         "llm_empty": 1,
     }  # two shared the refused one
 

@@ -195,6 +195,9 @@ FIELDS = {
     "model": {"type": ["string", "null"]},
     "choices": {"type": "array", "minItems": 1, "items": CHOICE},
 }
+COUNT = {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}
+COUNTS = {"prompt_tokens": COUNT, "completion_tokens": COUNT}
+USAGE = json.dumps({"type": "object", "properties": COUNTS, "required": list(COUNTS)})
 COMPLETION = json.dumps({"type": "object", "properties": FIELDS, "required": ["choices"]})
 # what may follow a model's name when the same model tells its version: -2026-01, -20260131, @001, :latest, -v2, ...
 VERSION = re.compile(r"([-@:_.](\d{3,8}|20\d\d-\d\d(-\d\d)?|v\d+(\.\d+)*|latest|preview))+")
@@ -238,11 +241,8 @@ def completion_of(body: bytes) -> Completion:
         raise error_body(envelope["error"])
     if validator(COMPLETION)(envelope) is not None:
         raise _no_completion(text)
-    usage = envelope.get("usage")
-    used = usage if isinstance(usage, dict) else {}
-    prompt, completion = used.get("prompt_tokens"), used.get("completion_tokens")
-    known = isinstance(prompt, int) and isinstance(completion, int) and prompt >= 0 and completion >= 0
-    tokens = (min(prompt, MOST_TOKENS), min(completion, MOST_TOKENS)) if known else None
+    usage = validator(USAGE)(envelope.get("usage")) is None and envelope["usage"]
+    tokens = (int(usage["prompt_tokens"]), int(usage["completion_tokens"])) if usage else None
     return Completion(envelope["choices"][0], str(envelope.get("model") or ""), tokens)
 
 
