@@ -8,7 +8,7 @@ what the model said wrongly is an error at once, for the caller to ask different
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -384,24 +384,19 @@ class Client:
             call.doubts += 1
             error.code, error.permanent, error.hint = "llm_prompt_refused", True, ""
 
-    @asynccontextmanager
-    async def _behind(self, purpose: str) -> AsyncIterator[asyncio.Event]:
-        """The first request of a purpose goes ahead of the others, so that each refusal comes once."""
-        first = purpose not in self._ahead
-        taken = self._ahead.setdefault(purpose, asyncio.Event())
+    async def _until_deadline(self, call: _Call) -> Reply:
+        """The first call of a purpose goes ahead of the others until it is taken, so that each refusal comes once."""
+        first = call.first.purpose not in self._ahead
+        taken = self._ahead.setdefault(call.first.purpose, asyncio.Event())
+        if not first:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AHEAD_SECONDS):
+                    await taken.wait()
+            self._word(call)
         try:
-            if not first:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(AHEAD_SECONDS):
-                        await taken.wait()
-            yield taken
+            return await self._tried(call, taken)
         finally:
             taken.set()
-
-    async def _until_deadline(self, call: _Call) -> Reply:
-        async with self._behind(call.first.purpose) as taken:
-            self._word(call)
-            return await self._tried(call, taken)
 
     async def _tried(self, call: _Call, taken: asyncio.Event) -> Reply:
         loop = asyncio.get_running_loop()
