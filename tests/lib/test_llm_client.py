@@ -58,9 +58,6 @@ def test_an_answer_is_validated_and_counted(server):
         ("html", "llm_not_json"),
         ("shape", "llm_not_json"),
         ("no_message", "llm_not_json"),
-        ("bad_usage", "llm_not_json"),
-        ("truncated", "llm_truncated"),
-        ("broken", "llm_truncated"),
         ("duplicate", "llm_bad_json"),
         ("refusal", "llm_refused"),
         ("empty", "llm_empty"),
@@ -126,11 +123,22 @@ def test_a_retry_after_beyond_the_deadline_is_not_waited_for(server):
     assert len(server.requests) == 1
 
 
-def test_refusals_and_truncations_are_not_repeated(server):
-    server.faults = ["truncated", "ok"]
-    with pytest.raises(TraceError):
-        ask(server, retries=4)
-    assert len(server.requests) == 1
+@pytest.mark.parametrize("fault", ["truncated", "broken"])
+def test_an_answer_that_is_cut_off_gets_more_room(server, fault):
+    server.faults = [fault, "ok"]
+    assert ask(server).data == {"ok": True}
+    assert [request["max_tokens"] for request in server.requests] == [2000, 4000]
+    server.faults = [fault] * 4
+    with pytest.raises(TraceError, match="max_tokens") as caught:
+        ask(server)
+    assert caught.value.code == "llm_truncated"
+    assert len(server.requests) == 5  # up to 16,000 and 32,000
+
+
+@pytest.mark.parametrize("fault", ["bad_usage", "negative_usage"])
+def test_an_answer_counts_whatever_its_usage_says(server, fault):
+    server.faults = [fault]
+    assert ask(server).data == {"ok": True}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Servers differ in what they take and in how they wrap a right answer; neither costs an answer, nor many calls."""
 
 import asyncio
+import json
+from functools import partial
 
 import pytest
 
 from tests.lib.test_llm_faults import KEY, Books
 from tests.llm_dialects import DIALECTS, WRAPS, DialectServer, bare
-from trace_site.lib.llm import FATAL, Client, Endpoint
+from trace_site.lib.llm import FATAL, Client, Endpoint, client, limiter
 
 SCHEMA = {
     "type": "object",
@@ -17,7 +19,8 @@ SCHEMA = {
 
 
 @pytest.fixture
-def serve():
+def serve(monkeypatch):
+    monkeypatch.setattr(client, "backed_off", partial(limiter.backed_off, base=0.02))
     servers = []
 
     def made(**options):
@@ -89,6 +92,28 @@ REFUSALS = [
     (422, '{"error":"Unrecognized field: strict"}', "response_format"),
     (400, '{"error":{"message":"The request was rejected: seed is no known field"}}', "seed"),
     (400, "`temperature` must be strictly positive and at most 1, unsupported", "temperature"),
+    (500, '{"error":{"error":{"message":"unexpected keyword argument \'max_tokens\'"}}}', "max_tokens"),
+    (400, "<html><h1>400</h1><p>Unknown parameter: max_tokens</p></html>", "max_tokens"),
+    (400, '{"errors":[{"source":{"pointer":"/max_tokens"},"title":"no such field"}]}', "max_tokens"),
+    (400, '{"error":{"message":"Unknown name \\"maxTokens\\": Cannot find field."}}', "max_tokens"),
+    (
+        400,
+        '{"error":{"message":"Provider returned error","metadata":{"raw":"{\\"param\\":\\"seed\\"}"}}}',
+        "seed",
+    ),
+    (400, '{"error":{"details":[{"fieldViolations":[{"field":"seed","description":"no"}]}]}}', "seed"),
+    (400, '{"message":"not valid","validation":[{"params":{"additionalProperty":"seed"}}]}', "seed"),
+    (422, '{"detail":"bad","body":{"messages":[],"max_tokens":600},"input":{"seed":5}}', "seed"),
+    (400, '{"error":"Bad Request","message":"Unrecognized field \\"seed\\""}', "seed"),
+    (400, '{"title":"Validation failed.","errors":{"seed":["The field is not known."]}}', "seed"),
+    (403, '{"error":{"message":"not allowed in this plan","param":"seed"}}', "seed"),
+    (409, '{"error":{"message":"seed cannot be combined","param":"seed"}}', "seed"),
+    (400, '{"error":{"message":"Invalid type","param":"text.format.schema"}}', "response_format"),
+    (
+        400,
+        '{"error":{"code":"json_validate_failed","message":"Failed to generate JSON."}}',
+        "response_format",
+    ),
 ]
 
 
@@ -100,6 +125,44 @@ def test_each_way_of_naming_a_field_is_understood(serve, status, body, field):
     ends, changes = ask(server)
     assert answered(ends) == [{"ok": True}]
     assert field in changes
+
+
+@pytest.mark.parametrize("body", ["", "Bad Request", '{"status": 400}'])
+def test_a_server_that_refuses_and_names_no_field_is_asked_plainly(serve, body):
+    server = serve(refuse=lambda asked: (400, body) if "seed" in asked else None)
+    ends, changes = ask(server, 8, retries=4)
+    assert answered(ends) == [{"ok": True}] * 8
+    assert changes.keys() == {"max_tokens", "temperature", "seed", "response_format"}
+    assert len(server.requests) == 8 + 3
+
+
+def test_refusals_come_once_however_many_calls_begin_at_a_time(serve):
+    server = serve(refuse=bare)
+    assert answered(ask(server, 16)[0]) == [{"ok": True}] * 16
+    assert server.refused == 2  # response_format has a simpler form, which is refused too
+
+
+def test_an_unclear_refusal_of_the_very_first_prompt_is_that_prompts(serve):
+    server = serve()
+    server.refuse = lambda body: (400, "No.") if body["messages"][0]["content"] == "q0" else None
+    ends, changes = ask(server, 3, retries=4)
+    assert ends[0].code == "llm_prompt_refused" and "No." in str(ends[0])
+    assert answered(ends[1:]) == [{"ok": True}] * 2 and not changes
+
+
+def test_an_unclear_refusal_that_passes_costs_no_answer(serve):
+    server = serve()
+    server.faults = ["ok", "400", "ok", "400", "400"]
+    assert answered(ask(server, 6, concurrency=1, retries=4)[0]) == [{"ok": True}] * 6
+
+
+@pytest.mark.parametrize("fault", ["500", "502", "html", "nothing", "reset"])
+def test_an_endpoint_that_fails_whatever_is_asked_ends_the_run_in_few_calls(serve, fault):
+    server = serve()
+    server.faults = [fault] * 1000
+    (error,), _ = ask(server, retries=2)
+    assert error.code == "llm_unavailable" and error.code in FATAL
+    assert len(server.requests) == 3 + 3
 
 
 def test_a_schema_that_the_server_takes_not_is_told_in_the_prompt(serve):
@@ -119,6 +182,35 @@ def test_options_of_the_settings_override(serve):
     assert "seed" not in sent and (sent["temperature"], sent["reasoning_effort"]) == (1, "low")
 
 
+ELSEWHERE = {
+    "tool call": lambda text: {"tool_calls": [{"function": {"name": "judge", "arguments": text}}]},
+    "function call": lambda text: {"function_call": {"name": "judge", "arguments": text}},
+    "taken for thinking": lambda text: {"reasoning_content": text},
+    "one part": lambda text: {"content": {"type": "text", "text": text}},
+    "nested parts": lambda text: {"content": [[{"type": "text", "text": {"value": text}}]]},
+    "an object": lambda text: {"content": {"ok": True}},
+    "a thought beside": lambda text: {
+        "content": [{"text": '{"ok": false}', "thought": True}, {"text": text}]
+    },
+    "a text of a text": lambda text: {"content": json.dumps(json.dumps(text))},
+    "a list of one": lambda text: {"content": f"[{text}]"},
+    "said twice": lambda text: {"content": f"{text}\n{text}"},
+    "braces around": lambda text: {"content": f"I fill {{id}} in:\n{text}\nNote: {{ok}} was clear."},
+    "another mark": lambda text: {"content": f"<analysis>{{x}}</analysis>{text}<|im_end|>"},
+    "a mark of its own": lambda text: {"content": f"◁think▷{{x}}◁/think▷{text}"},
+    "long fence": lambda text: {"content": f"Sure.\n````JSON\n{text}\n````\n"},
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_answer_counts_wherever_it_stands(serve, name):
+    def wrap(choice):
+        text = choice["message"]["content"]
+        choice["message"] |= {"content": None, **ELSEWHERE[name](text)}
+
+    assert answered(ask(serve(wrap=wrap), 2)[0]) == [{"ok": True}] * 2
+
+
 @pytest.mark.parametrize("name", WRAPS)
 def test_wrapping_is_taken_off(serve, name):
     books = Books()
@@ -129,7 +221,10 @@ def test_wrapping_is_taken_off(serve, name):
 def test_whole_numbers_in_quotes_count(serve):
     server = serve(answers=lambda body: {"ok": True, "score": "5"})
     assert answered(ask(server)[0]) == [{"ok": True, "score": 5}]
-    for wrong in ("9", "five", "4.5", ""):
+    for score in (" 4 ", "4.0", 4.0, "+4"):
+        server.answers = lambda body, score=score: {"ok": True, "score": score}
+        assert answered(ask(server)[0]) == [{"ok": True, "score": 4}]
+    for wrong in ("9", "five", "4.5", "", "4/5"):
         server.answers = lambda body, wrong=wrong: {"ok": True, "score": wrong}
         assert ask(server)[0][0].code == "llm_bad_schema"
 
@@ -158,6 +253,30 @@ def starving(server, least):
             choice["message"] |= {"content": "", "reasoning_content": "hm hm hm"}
 
     server.wrap = wrap
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"finish_reason": "length"},
+        {"finish_reason": "MAX_TOKENS", "content": None},
+        {"finish_reason": "model_length", "content": "<think>hm hm"},
+        {"finish_reason": "stop", "content": '{"ok": true, "sco'},
+        {"finish_reason": "length", "content": '```json\n{"ok": tr'},
+        {"finish_reason": "stop", "content": "", "reasoning_content": "hm hm hm"},
+    ],
+)
+def test_each_way_of_being_cut_off_gets_a_higher_limit(serve, wrong):
+    server = serve()
+
+    def wrap(choice):
+        if server.requests[-1]["max_tokens"] < 4000:
+            choice["finish_reason"] = wrong["finish_reason"]
+            choice["message"] |= {"content": "", **wrong}
+
+    server.wrap = wrap
+    assert answered(ask(server)[0]) == [{"ok": True}]
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(("least", "calls"), [(4000, 2), (10_000, 3), (32_000, 4)])
@@ -226,6 +345,7 @@ def test_a_refusal_of_a_prompt_is_no_fault_of_the_endpoint(serve, refusal):
         {"finish_reason": "insufficient_system_resource"},
         {"error": {"code": "503", "message": "overloaded"}},
         {"error": "upstream timeout"},
+        {"error": {"code": 400, "message": "Provider returned error"}},
     ],
 )
 def test_an_error_in_a_choice_is_of_the_moment(serve, wrong):

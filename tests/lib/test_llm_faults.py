@@ -14,8 +14,6 @@ TIMES = 8
 KEY = "sk-canary-0123456789"
 # fault: the code of its error
 FINAL = {
-    "truncated": "llm_truncated",
-    "broken": "llm_truncated",
     "duplicate": "llm_bad_json",
     "nan": "llm_bad_json",
     "infinity": "llm_bad_json",
@@ -64,8 +62,6 @@ PASSING = {
     "shape": "llm_not_json",
     "no_choice": "llm_not_json",
     "no_message": "llm_not_json",
-    "bad_usage": "llm_not_json",
-    "negative_usage": "llm_not_json",
     "error_200": "llm_server_error",
     "limited_200": "llm_rate_limited",
     "wrong_model": "llm_wrong_model",
@@ -175,7 +171,7 @@ def test_the_deadline_of_a_call_holds_over_all_its_attempts(server):
 def test_what_may_have_been_paid_counts_in_full_and_what_was_refused_does_not(server):
     for fault, spent in [
         ("ok", 18),
-        ("truncated", 18),
+        ("refusal", 18),
         ("500", 0),
         ("429", 0),
         ("no_usage", None),

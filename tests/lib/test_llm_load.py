@@ -90,7 +90,7 @@ def test_the_books_of_a_real_server_agree_with_the_calls():
         made = asyncio.run(main(server.url))
         books, exchanges = server.books(), server.exchanges()
     faults = Counter(one.fault for one in exchanges)
-    assert set(made) <= {"ok", "llm_truncated", "llm_refused", "llm_timeout"}
+    assert set(made) <= {"ok", "llm_refused", "llm_timeout"}
     assert sum(made.values()) == calls
     assert ends["sent"] == len(exchanges) < calls * 1.15
     assert len({one.uid for one in exchanges}) == len(exchanges)
@@ -98,6 +98,6 @@ def test_the_books_of_a_real_server_agree_with_the_calls():
     assert 8 < books["peak"] <= 64  # how far it grows from 8 is a matter of the machine's speed
     assert ends["llm_rate_limited"] == faults["429"]
     assert ends["llm_server_error"] == faults["500"]
-    assert made["llm_truncated"] == ends["llm_truncated"] == faults["truncated"]
+    assert ends["llm_truncated"] == faults["truncated"]
     if ends["llm_timeout"] == faults["hang"]:  # on a busy machine an answer may come too late
         assert tokens[0] == sum(one.prompt_tokens + one.completion_tokens for one in exchanges)

@@ -1,16 +1,20 @@
 """Runs through generator, teacher and judge over servers of every dialect: what is planned is written, in few calls."""
 
+import asyncio
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 from django.template.loader import render_to_string
 
+from synthesis.generate import services
 from synthesis.generate.services import synthesis_resume, synthesis_start
 from synthesis.llm.ledger import job_books
 from synthesis.management.commands.synthesis_run import funnel_lines
 from synthesis.models import Attempt, ModelCall, Sample
 from tests.llm_dialects import DIALECTS, WRAPS, DialectServer
+from tests.llm_server import _send
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_runs import NO_PERMISSIONS
@@ -28,8 +32,8 @@ def serve(settings, monkeypatch):
         monkeypatch.setattr(module, "backed_off", partial(limiter.backed_off, base=0.02))
     servers = []
 
-    def made(**options):
-        servers.append(DialectServer(**{"answers": answers, **options}))
+    def made(made=DialectServer, **options):
+        servers.append(made(**{"answers": answers, **options}))
         settings.LLM_BASE_URL, settings.LLM_API_KEY = servers[-1].url, "sk-canary-0123456789"
         settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
         return servers[-1]
@@ -55,6 +59,71 @@ MANNERS = {
     "fence": (lambda body: None, WRAPS["fence"]),
     "parts": (lambda body: None, WRAPS["part"]),
 }
+
+
+CASES = Path(__file__).parents[3] / "shared" / "data" / "cases"
+WHEN = {
+    "the body has max_tokens": lambda body, number: "max_tokens" in body,
+    "the body has a temperature other than 1": lambda body, number: body.get("temperature", 1) != 1,
+    "the body has seed": lambda body, number: "seed" in body,
+    "max_tokens is under 4000": lambda body, number: body.get("max_tokens", 4000) < 4000,
+    "every fourth call": lambda body, number: number % 4 == 0,
+    "every fifth call": lambda body, number: number % 5 == 0,
+    "the judge": lambda body, number: "Sample id: " in json.dumps(body["messages"]),
+    "first manner": lambda body, number: number % 2,
+    "second manner": lambda body, number: True,
+    "always": lambda body, number: True,
+    "otherwise": lambda body, number: True,
+}
+
+
+class Exchanges(DialectServer):
+    """Answers as a case says, with what is right where that holds `{"ok": true}`."""
+
+    def __init__(self, name, answers):
+        super().__init__(answers)
+        self.rows = json.loads((CASES / name / "exchange.json").read_text())
+
+    def reply(self, handler, body, fault):
+        row = next((row for row in self.rows if WHEN[row["when"]](body, len(self.requests))), None)
+        right = json.dumps(self.answers(body))
+        told = row and json.loads(
+            json.dumps(row["body"]).replace(json.dumps('{"ok": true}')[1:-1], json.dumps(right)[1:-1])
+        )
+        if row and row["when"] == "the judge":
+            sample = json.loads(right)["id"]
+            told = json.loads(json.dumps(told).replace("s1", sample))
+        if told is None:
+            return super().reply(handler, body, fault)
+        _send(handler, row["status"], json.dumps({**told, "model": body["model"]}).encode())
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="the shared data are not here")
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize(
+    "name",
+    ["max-tokens", "no-seed", "prompt-filter", "fence", "parts", "budget", "choice-error", "string-scores"],
+)
+def test_every_case_gives_what_is_right_there(serve, monkeypatch, clean_calls, name, probed):
+    server = serve(made=partial(Exchanges, f"llm-{name}"))
+    if not probed:
+        monkeypatch.setattr(services, "_probe", lambda found: asyncio.sleep(0, {}))
+    counts = run_job(start().job)
+    if name == "prompt-filter":
+        assert counts["ready"] + counts["dropped"] == NUMBER and counts["ready"] >= 5
+        assert set(counts["error_codes"]) == {"llm_prompt_refused"}
+        return
+    assert (counts["ready"], counts["errors"]) == (NUMBER, 0)
+    assert len(server.requests) <= (1.4 if name == "choice-error" else 1.15) * clean_calls
+
+
+@pytest.mark.parametrize("name", MANNERS)
+def test_every_dialect_without_a_probe_costs_as_few_calls(serve, monkeypatch, clean_calls, name):
+    monkeypatch.setattr(services, "_probe", lambda found: asyncio.sleep(0, {}))
+    refuse, wrap = MANNERS[name]
+    server = serve(refuse=refuse, wrap=wrap)
+    assert run_job(start().job)["ready"] == NUMBER
+    assert len(server.requests) <= 1.15 * clean_calls
 
 
 @pytest.mark.parametrize("name", MANNERS)

@@ -204,13 +204,13 @@ def test_the_llm_writers_go_the_same_way(llm):
 def test_refused_and_broken_answers_are_attempts_that_are_kept(llm):
     make_book()
     run = start(writer="llm", recipe=NO_PERMISSIONS)
-    llm.faults = ["refusal", "truncated", "empty"]
+    llm.faults = ["refusal", "prose", "empty"]
     counts = run_job(run.job)
     assert (counts["ready"], counts["errors"]) == (6, 4)
     codes = Attempt.objects.filter(outcome="error").values_list("error_code", flat=True)
     assert Counter(codes) == {
         "llm_refused": 2,
-        "llm_truncated": 1,
+        "llm_bad_json": 1,
         "llm_empty": 1,
     }  # two shared the refused one
 

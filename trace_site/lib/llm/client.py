@@ -8,8 +8,9 @@ what the model said wrongly is an error at once, for the caller to ask different
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
@@ -18,7 +19,7 @@ import httpx2 as httpx
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm.dialects import learn, manner_of, worded
+from trace_site.lib.llm.dialects import PLAIN, learn, manner_of, worded
 from trace_site.lib.llm.exchange import (
     FATAL,
     Endpoint,
@@ -221,7 +222,13 @@ HINTS = {
     "llm_rate_limited": "It refuses every request; retry the job when it takes some again.",
     "llm_timeout": "It answers nothing; retry the job when it answers again.",
 }
-MOST_DOUBTS = 5  # refusals without a clear cause that are prompts' faults, as long as no answer comes between
+FAILS = dict.fromkeys(
+    ("llm_server_error", "llm_broken", "llm_not_json"),
+    "It fails whatever is asked; retry the job when it answers again.",
+)
+AGAIN = 2  # times that a refusal without a clear cause is sent again
+MOST_DOUBTS = 5  # calls in a row that may end so before it is the endpoint's fault
+AHEAD_SECONDS = 3.0  # a refusal takes less; what was not refused by then is being answered
 FRAME_TOKENS = 100  # most that an endpoint adds around the messages; a token is never shorter than a byte
 
 
@@ -232,6 +239,7 @@ class _Call:
     first: Exchange  # the one that each attempt's exchange is a copy of
     body: bytes = b""
     sent: dict[str, Any] = field(default_factory=dict)  # what the body says
+    doubts: int = 0  # refusals without a clear cause
 
 
 class Client:
@@ -256,7 +264,10 @@ class Client:
         self._alive: Flights[bool] = Flights()
         self.manner = manner_of(endpoint.base_url, endpoint.model, endpoint.options)
         self._options: dict[str, Any] = json.loads(endpoint.options or "{}")
-        self._doubts: int | None = None  # unclear refusals since the last answer; None before the first
+        self._doubts: int | None = (
+            None  # calls without a clear end since the last answer; None before the first
+        )
+        self._ahead: dict[str, asyncio.Event] = {}  # by purpose: its first request was taken
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
@@ -317,9 +328,17 @@ class Client:
         `manner` holds then which fields the server refuses.
         """
         prober = Client(self.endpoint)
+        prober._doubts = 0
+        ask = partial(prober.ask, TINY, schema=PROBE, purpose="probe", max_tokens=200)
         try:
-            await prober.ask(TINY, schema=PROBE, purpose="probe", max_tokens=200, seed=1)
+            await ask(seed=1)
         except TraceError as error:
+            if getattr(error, "unclear", False) and not self.manner:  # perhaps a field that it does not name
+                self.manner.update(PLAIN)
+                with suppress(TraceError):
+                    await ask(seed=2)
+                    return
+                self.manner.clear()
             if error.code in FATAL | {"llm_timeout"}:
                 raise
         finally:
@@ -342,21 +361,44 @@ class Client:
 
     def _learnt(self, call: _Call, error: LlmError) -> bool:
         """Whether what was refused is sent differently from now on, so that it may be sent again at once."""
-        fields = tuple(name for name in error.fields if name not in self._options)
+        groups = tuple(group for group in error.fields if not {*group} & {*self._options})
         before = call.body
         self._word(call)
         if call.body == before:  # else another call has learnt it meanwhile
-            learn(self.manner, call.sent, fields, error.starved)
+            learn(self.manner, call.sent, groups, error.starved)
             self._word(call)
-        return bool(fields or error.starved) and call.body != before
+        return bool(groups or error.starved) and call.body != before
 
-    def _attribute(self, error: LlmError) -> None:
-        """A refusal without a clear cause is a prompt's while the endpoint answers others."""
-        if error.unclear and self._doubts is not None and self._doubts < MOST_DOUBTS:
-            self._doubts += 1
+    async def _attribute(self, call: _Call, error: LlmError) -> None:
+        """A refusal without a clear cause is a prompt's if it comes again and the endpoint answers others."""
+        probing = call.first.purpose == "probe"
+        if not error.unclear or probing or {name for group in error.fields for name in group} & {*call.sent}:
+            return
+        if self._doubts is None:
+            with suppress(TraceError):
+                await self.probe()
+                self._doubts = 0
+        if self._doubts is not None and self._doubts < MOST_DOUBTS:
+            error.again = call.doubts < min(AGAIN, self.endpoint.retries)
+            self._doubts += not error.again
+            call.doubts += 1
             error.code, error.permanent, error.hint = "llm_prompt_refused", True, ""
 
     async def _until_deadline(self, call: _Call) -> Reply:
+        """The first call of a purpose goes ahead of the others until it is taken, so that each refusal comes once."""
+        first = call.first.purpose not in self._ahead
+        taken = self._ahead.setdefault(call.first.purpose, asyncio.Event())
+        if not first:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AHEAD_SECONDS):
+                    await taken.wait()
+            self._word(call)
+        try:
+            return await self._tried(call, taken)
+        finally:
+            taken.set()
+
+    async def _tried(self, call: _Call, taken: asyncio.Event) -> Reply:
         loop = asyncio.get_running_loop()
         limiter = limiter_of(self.base_url, self.endpoint.concurrency)
         deadline, failures, refusals = float("inf"), 0, 0
@@ -370,6 +412,7 @@ class Client:
                 last = error
             if self._learnt(call, last):
                 continue
+            taken.set()
             refusals += last.code == "llm_rate_limited"
             failures += last.code != "llm_rate_limited"
             pause = max(last.told or 0.0, backed_off(failures + refusals))
@@ -435,7 +478,7 @@ class Client:
             self._doubts = 0
             return reply
         except LlmError as error:
-            self._attribute(error)
+            await self._attribute(call, error)
             exchange.error_code, exchange.error_text = error.code, error.server_text or error.message
             if error.free:
                 self._bill(exchange, 0, 0)
@@ -461,13 +504,16 @@ class Client:
         While everything is refused or silent, a tiny question tells which of the two it is; not so for a call that was
         asked once and told to wait too long.
         """
-        if not limiter.shut or error.code not in HINTS:
-            return error
+        failing = error.code in FAILS and asked > 1
+        if not (failing and (self._doubts is None or self._doubts >= MOST_DOUBTS)):
+            self._doubts = self._doubts and self._doubts + failing
+            if not limiter.shut or error.code not in HINTS:
+                return error
         if asked > 1 and not limiter.dead and await self._alive.join("alive", self._lives, bool):
             limiter.reopen()
         elif asked > 1 or error.code == "llm_rate_limited":
             limiter.dead = asked > 1
-            error.code, error.hint = "llm_unavailable", HINTS[error.code]
+            error.code, error.hint = "llm_unavailable", (HINTS | FAILS)[error.code]
         return error
 
     async def _lives(self) -> bool:

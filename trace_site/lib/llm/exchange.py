@@ -24,12 +24,15 @@ from trace_site.lib.letters import entered_all
 from trace_site.lib.llm.dialects import (
     BUSY,
     QUOTA,
-    bare_json,
+    WRONG_KEY,
+    Groups,
     is_prompt_refused,
     is_too_long,
     numbers_of,
     refused_fields,
     server_text,
+    text_of,
+    unwrapped,
     without_thinking,
 )
 from trace_site.lib.llm.limiter import Spent, told_to_wait
@@ -148,8 +151,8 @@ class LlmError(TraceError):
 
     again: another exchange may go better. refused: the endpoint takes no more just now. told: seconds it asks to wait.
     free: it surely was not billed. permanent: the same prompt will fail again, others need not. server_text: what the
-    server says of it. fields: the fields of the request that it names. starved: thinking ate the length limit.
-    unclear: it may be the prompt's fault or the endpoint's.
+    server says of it. fields: the fields of the request that it names. starved: the length limit cut the
+    answer or its thinking. unclear: unless such a field was sent, it may be the prompt's fault or the endpoint's.
     """
 
     def __init__(
@@ -164,7 +167,7 @@ class LlmError(TraceError):
         free: bool = False,
         permanent: bool = False,
         server_text: str = "",
-        fields: tuple[str, ...] = (),
+        fields: Groups = (),
         starved: bool = False,
         unclear: bool = False,
     ) -> None:
@@ -187,14 +190,14 @@ class LlmError(TraceError):
 BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 KEPT_BACK = ("content_filter", "safety", "sensitive", "prohibited_content", "blocklist", "recitation")
 MOST_TOKENS = 2**31 - 1
-NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
 CHOICE = {"type": "object", "properties": {"message": {"type": "object"}}, "required": ["message"]}
-USAGE = {"type": ["object", "null"], "properties": {"prompt_tokens": NUMBER, "completion_tokens": NUMBER}}
 FIELDS = {
     "model": {"type": ["string", "null"]},
     "choices": {"type": "array", "minItems": 1, "items": CHOICE},
-    "usage": USAGE,
 }
+COUNT = {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}
+COUNTS = {"prompt_tokens": COUNT, "completion_tokens": COUNT}
+USAGE = json.dumps({"type": "object", "properties": COUNTS, "required": list(COUNTS)})
 COMPLETION = json.dumps({"type": "object", "properties": FIELDS, "required": ["choices"]})
 # what may follow a model's name when the same model tells its version: -2026-01, -20260131, @001, :latest, -v2, ...
 VERSION = re.compile(r"([-@:_.](\d{3,8}|20\d\d-\d\d(-\d\d)?|v\d+(\.\d+)*|latest|preview))+")
@@ -210,8 +213,11 @@ class Completion:
     usage: tuple[int, int] | None
 
 
+Check = Callable[[Any], jsonschema.ValidationError | None]
+
+
 @lru_cache(maxsize=64)
-def validator(schema: str) -> Callable[[Any], jsonschema.ValidationError | None]:
+def validator(schema: str) -> Check:
     """The first error of a value under a schema (JSON text), or None."""
     parsed = json.loads(schema)
     kind = jsonschema.validators.validator_for(parsed)
@@ -222,7 +228,7 @@ def validator(schema: str) -> Callable[[Any], jsonschema.ValidationError | None]
 
 def completion_of(body: bytes) -> Completion:
     """The completion in the body of a 200."""
-    text = body.decode("utf-8", "replace")
+    text = body.decode("utf-8-sig", "replace")
     try:
         envelope = strict_json(text)
     except json.JSONDecodeError as error:
@@ -235,39 +241,61 @@ def completion_of(body: bytes) -> Completion:
         raise error_body(envelope["error"])
     if validator(COMPLETION)(envelope) is not None:
         raise _no_completion(text)
-    usage = envelope.get("usage") or {}
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    known = None if prompt is None or completion is None else (int(prompt), int(completion))
-    return Completion(envelope["choices"][0], str(envelope.get("model") or ""), known)
+    usage = validator(USAGE)(envelope.get("usage")) is None and envelope["usage"]
+    tokens = (int(usage["prompt_tokens"]), int(usage["completion_tokens"])) if usage else None
+    return Completion(envelope["choices"][0], str(envelope.get("model") or ""), tokens)
 
 
 def object_of(choice: dict[str, Any], schema: str) -> tuple[dict[str, Any], bool]:
     """The object that the model wrote, valid under `schema` (JSON text), and whether a wrapping was taken off."""
-    content, unwrapped = _content(choice)
-    try:
-        data = strict_json(content)
-    except (ValueError, RecursionError) as error:
-        try:
-            data, unwrapped = strict_json(bare_json(content)), True
-        except (ValueError, RecursionError):
-            raise _no_json(error) from None
+    content, apart = _content(choice)
     check = validator(schema)
-    if (wrong := check(data)) is not None:
+
+    def right(text: str) -> tuple[dict[str, Any], bool] | None:
+        """The object that a text is, and whether its numbers were texts."""
+        try:
+            data = strict_json(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(data, dict):
+            return right(data) if isinstance(data, str) else None
+        if check(data) is None:
+            return data, text is not content
         counted = numbers_of(data, json.loads(schema))
-        if check(counted) is not None:
-            raise LlmError(f"answered outside the schema ({wrong.message[:80]})", "llm_bad_schema")
-        data, unwrapped = counted, True
-    if not isinstance(data, dict):
-        raise LlmError("did not answer with an object", "llm_bad_schema")
+        return (counted, True) if check(counted) is None else None
+
+    try:
+        data, changed = right(content) or (unwrapped(content, right)[0], True)
+    except (ValueError, RecursionError) as error:
+        if _ended_early(choice):
+            raise _truncated("stopped at its length limit") from None
+        raise _not_right(content, check, error) from None
     if not storable_json(data, content):
         raise LlmError("put characters no database stores into its answer", "llm_bad_json")
-    return entered_all(data), unwrapped
+    return entered_all(data), changed or apart
 
 
-def _no_json(error: Exception) -> LlmError:
-    if isinstance(error, json.JSONDecodeError) and _cut(error):
-        return LlmError("cut its JSON off", "llm_truncated")
-    reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+def _truncated(what: str) -> LlmError:
+    return LlmError(what, "llm_truncated", hint="Raise max_tokens of its stage in the recipe.", starved=True)
+
+
+def _not_right(content: str, check: Check, error: Exception) -> LlmError:
+    """What is wrong with the text of an answer."""
+    try:
+        wrong = check(strict_json(content))
+        said = wrong.message if wrong else str(error)
+        return LlmError(f"answered outside the schema ({said[:80]})", "llm_bad_schema")
+    except json.JSONDecodeError as broken:
+        reason = broken.msg
+    except (ValueError, RecursionError) as broken:
+        reason = str(broken)
+    try:
+        json.JSONDecoder().raw_decode(content, max(0, content.find("{")))
+    except json.JSONDecodeError as broken:
+        if _cut(broken):
+            return _truncated("cut its JSON off")
+    except RecursionError:
+        pass
     return LlmError(f"did not answer in valid JSON ({reason[:60]})", "llm_bad_json")
 
 
@@ -294,9 +322,9 @@ def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError
         return LlmError(f"found the prompt too long ({status})", "llm_too_long", permanent=True, **facts)
     if is_prompt_refused(status, body):
         return LlmError(f"refused this prompt ({status})", "llm_prompt_refused", permanent=True, **facts)
-    if status in (401, 403):
-        return LlmError(f"refused the key ({status})", "llm_unauthorized", hint="Check LLM_API_KEY.", **facts)
     fields = refused_fields(status, body)
+    if status in (401, 403) and not fields:
+        return LlmError(f"refused the key ({status})", "llm_unauthorized", hint="Check LLM_API_KEY.", **facts)
     if not fields and (status in (408, 409, 424, 425, 429) or status >= 500 or BUSY.search(said)):
         code = "llm_rate_limited" if status == 429 else "llm_server_error"
         what = "asks to slow down (429)" if status == 429 else f"failed ({status})"
@@ -306,14 +334,17 @@ def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError
     what = "answered with a redirect" if 300 <= status < 400 else "refused the request"
     hint = "Check the model's name and LLM_BASE_URL."
     hint = "LLM_<ROLE>_OPTIONS leaves fields out or sets them." if fields else hint
-    facts |= {"free": status >= 300, "fields": fields, "unclear": status in (400, 422) and not fields}
+    facts |= {"free": status >= 300, "fields": fields, "unclear": status in (400, 406, 415, 422)}
     return LlmError(f"{what} ({status})", "llm_bad_request", hint=hint, **facts)
 
 
+def _ended_early(choice: dict[str, Any]) -> bool:
+    return bool(re.search("length|max_", str(choice.get("finish_reason")).lower()))
+
+
 def _content(choice: dict[str, Any]) -> tuple[str, bool]:
-    """The text of an answer, and whether it came in parts."""
-    message, finish = choice["message"], choice.get("finish_reason")
-    finish = str(finish).lower()
+    """The text of an answer, and whether it stood elsewhere than in a content that is one."""
+    message, finish = choice["message"], str(choice.get("finish_reason")).lower()
     if choice.get("error") or finish in BROKEN_OFF:
         raise error_body(choice.get("error"))
     if message.get("refusal"):
@@ -321,48 +352,45 @@ def _content(choice: dict[str, Any]) -> tuple[str, bool]:
     if finish in KEPT_BACK:
         raise LlmError("kept its answer back by a content filter", "llm_content_filter")
     content = message.get("content")
-    parts = isinstance(content, list)
-    if isinstance(content, list):
-        content = "".join(map(_part, content))
-    answer = without_thinking(content) if isinstance(content, str) else ""
-    empty = not answer.strip()
-    if finish in ("length", "max_tokens"):
-        hint = "Raise max_tokens of its stage in the recipe."
-        thought = message.get("reasoning_content") or message.get("reasoning") or answer != content
-        raise LlmError(
-            "stopped at its length limit", "llm_truncated", hint=hint, starved=empty or bool(thought)
-        )
-    if empty:
-        raise LlmError("gave an empty answer", "llm_empty")
-    return str(content), parts
-
-
-def _part(part: Any) -> str:
-    if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text"):
-        part = part.get("text")
-    return part if isinstance(part, str) else ""
+    text = text_of(content)
+    thought = str(message.get("reasoning_content") or message.get("reasoning") or "")
+    if not text.strip():  # the call of a tool that nobody offered, an answer that is taken for thinking
+        calls = message.get("tool_calls") or [message.get("function_call")]
+        text = text_of(calls[0]) if isinstance(calls, list) and len(calls) == 1 else ""
+        text = text or (thought if thought.lstrip()[:1] == "{" else "")
+    if without_thinking(text).strip():
+        return text, text != content
+    if _ended_early(choice):
+        raise _truncated("stopped at its length limit")
+    raise LlmError("gave an empty answer", "llm_empty", starved=bool(text.strip() or thought))
 
 
 def error_body(error: Any) -> LlmError:
     """Some gateways send their errors with status 200, for the whole or for one choice."""
-    body = json.dumps(error)
+    body = json.dumps(error, ensure_ascii=False)
     code = error.get("code") if isinstance(error, dict) else None
     if re.fullmatch(r"[45]\d\d", str(code)):
-        return status_error(int(str(code)), {}, body)
-    if is_too_long(400, body) or is_prompt_refused(400, body):
+        found = status_error(int(str(code)), {}, body)
+        if found.fields or not found.unclear:
+            return found
+    if QUOTA.search(body) or WRONG_KEY.search(body):
+        return status_error(402 if QUOTA.search(body) else 401, {}, body)
+    if is_too_long(400, body) or is_prompt_refused(400, body) or refused_fields(400, body):
         return status_error(400, {}, body)
     what = "answered with an error in place of a completion"
     return LlmError(what, "llm_server_error", again=True, server_text=server_text(body))
 
 
 def _no_completion(text: str) -> LlmError:
-    start = text.lstrip("\ufeff \t\r\n")[:20]
+    start = text.lstrip()[:20]
     if start[:1] == "<":
         found = "an HTML page"
     elif start.startswith(("data:", "event:", ": ", "id:")):
         found = "an event stream, which was not asked for"
     else:
         found = "no chat completion" if start else "nothing at all"
+    if start[:1] == "{" and is_prompt_refused(400, text):
+        return status_error(400, {}, text)
     said = server_text(text) if start[:1] == "{" else ""
     return LlmError(f"answered with {found}", "llm_not_json", again=True, server_text=said)
 
