@@ -264,9 +264,8 @@ class Client:
         self._alive: Flights[bool] = Flights()
         self.manner = manner_of(endpoint.base_url, endpoint.model, endpoint.options)
         self._options: dict[str, Any] = json.loads(endpoint.options or "{}")
-        self._doubts: int | None = (
-            None  # calls without a clear end since the last answer; None before the first
-        )
+        # calls without a clear end since the last answer; None before the first
+        self._doubts: int | None = None
         self._ahead: dict[str, asyncio.Event] = {}  # by purpose: its first request was taken
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
