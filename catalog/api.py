@@ -13,7 +13,6 @@ from catalog import selectors
 from catalog.models import ToolRevision
 from catalog.search import RANKED, ToolFilter, find_tools
 from catalog.serializers import (
-    EXAMPLES,
     BlockIn,
     ClusterOut,
     DomainIn,
@@ -26,7 +25,6 @@ from catalog.serializers import (
     TwinOut,
 )
 from catalog.services import tool_block, tool_unblock
-from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
@@ -53,7 +51,7 @@ def _many(name: str, row: type[serializers.Serializer[Any]]) -> serializers.Seri
 
 
 class ToolsList(ApiView):
-    @extend_schema(parameters=[ToolsIn], responses=FOUND, examples=[answer_example(EXAMPLES["found"])])
+    @extend_schema(parameters=[ToolsIn], responses=FOUND)
     def get(self, request: Request) -> Response:
         """Find tools. Every word of `q` begins a word of the name or the description; when few tools match,
         words that hold it or are spelt nearly alike count too. The best match first; without `q` by name.
@@ -67,14 +65,14 @@ class ToolsList(ApiView):
 
 
 class ToolOne(ApiView):
-    @extend_schema(responses=ToolDetail, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(responses=ToolDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a tool."""
         return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
 
 class ToolReadByName(ApiView):
-    @extend_schema(responses=ToolDetail, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(responses=ToolDetail)
     def get(self, request: Request, name: str) -> Response:
         """Read a tool by its name. The name as it is, `API/ENDPOINT`; an endpoint may hold slashes."""
         return Response(ToolDetail(selectors.tool(name=name)).data)
@@ -86,11 +84,6 @@ class ToolBlock(ApiView):
     @extend_schema(
         request=BlockIn,
         responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is blocked already")},
-        examples=[
-            request_example(EXAMPLES["blocking"]),
-            answer_example(EXAMPLES["blocked"]),
-            answer_example(EXAMPLES["blocked_already"], 409, "blocked already"),
-        ],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Block a tool. From the next request on no answer of any model names it. Training and rules are not
@@ -100,8 +93,7 @@ class ToolBlock(ApiView):
         return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
     @extend_schema(
-        responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is not blocked")},
-        examples=[answer_example(EXAMPLES["detail"])],
+        responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is not blocked")}
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Unblock a tool. Answers may name it again at once."""
@@ -110,10 +102,7 @@ class ToolBlock(ApiView):
 
 
 class ToolNeighbours(ApiView):
-    @extend_schema(
-        responses=_many("NeighbourList", NeighbourOut),
-        examples=[answer_example({"results": [{"score": 0.93, "tool": EXAMPLES["older"]}]})],
-    )
+    @extend_schema(responses=_many("NeighbourList", NeighbourOut))
     def get(self, request: Request, pk: int) -> Response:
         """Look-alikes of a tool. The nearest tools by cosine, the best first; none before look-alikes were found."""
         found = selectors.neighbours(selectors.tool(pk=pk))
@@ -121,10 +110,7 @@ class ToolNeighbours(ApiView):
 
 
 class ToolTwins(ApiView):
-    @extend_schema(
-        responses=_many("TwinList", TwinOut),
-        examples=[answer_example({"results": [{"newer": False, "tool": EXAMPLES["older"]}]})],
-    )
+    @extend_schema(responses=_many("TwinList", TwinOut))
     def get(self, request: Request, pk: int) -> Response:
         """Other versions of a tool. The active tools that are the same endpoint in other versions of its API,
         the newest first.
@@ -133,7 +119,7 @@ class ToolTwins(ApiView):
 
 
 class ToolRevisions(ApiView):
-    @extend_schema(responses=page_of(RevisionOut), examples=[page_example(EXAMPLES["revision"], "90")])
+    @extend_schema(responses=page_of(RevisionOut))
     def get(self, request: Request, pk: int) -> Response:
         """History of a tool. Every content it ever had, newest first, with the import behind each."""
         rows = ToolRevision.objects.filter(tool=selectors.tool(pk=pk))
@@ -141,18 +127,14 @@ class ToolRevisions(ApiView):
 
 
 class DomainsList(ApiView):
-    @extend_schema(responses=page_of(DomainOut), examples=[page_example(EXAMPLES["domain"], None)])
+    @extend_schema(responses=page_of(DomainOut))
     def get(self, request: Request) -> Response:
         """List domains."""
         return keyset_response(request, selectors.domains_counted(), DomainOut, by="slug")
 
 
 class ClustersList(ApiView):
-    @extend_schema(
-        parameters=[DomainIn],
-        responses=page_of(ClusterOut),
-        examples=[page_example(EXAMPLES["cluster"], "31")],
-    )
+    @extend_schema(parameters=[DomainIn], responses=page_of(ClusterOut))
     def get(self, request: Request) -> Response:
         """List clusters of look-alikes. Those of every domain's newest clustering."""
         return keyset_response(request, selectors.clusters(**self.read_query(DomainIn)), ClusterOut)
@@ -163,8 +145,7 @@ class ClusterOne(ApiView):
         responses={
             200: ClusterOut,
             404: OpenApiResponse(description="no such cluster in a newest clustering"),
-        },
-        examples=[answer_example(EXAMPLES["cluster"])],
+        }
     )
     def get(self, request: Request, pk: int) -> Response:
         """Read a cluster."""

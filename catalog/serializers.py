@@ -8,11 +8,9 @@ from catalog.core.tokens import FORMATS, tool_units
 from catalog.models import Cluster, Domain, Tool, ToolRevision
 from catalog.selectors import pair_reasons
 from catalog.services import LONGEST_REASON
-from trace_site.rest.examples import examples_beside
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
 
-EXAMPLES = examples_beside(__file__)
 YES_NO = ["yes", "no"]
 
 

@@ -16,7 +16,6 @@ from rules.core.rules_file import to_json
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter, rule_list
 from rules.serializers import (
-    EXAMPLES,
     Checked,
     CheckIn,
     DiffIn,
@@ -30,7 +29,6 @@ from rules.serializers import (
 )
 from rules.services import light_of, recheck_missing, rule_preview
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
@@ -38,11 +36,7 @@ NO_RULE = OpenApiResponse(description="no such rule or version")
 
 
 class RulesList(ApiView):
-    @extend_schema(
-        parameters=[ListIn],
-        responses=page_of(RuleRow),
-        examples=[page_example(EXAMPLES["row"], "hr/PAYSLIP_PERIOD")],
-    )
+    @extend_schema(parameters=[ListIn], responses=page_of(RuleRow))
     def get(self, request: Request) -> Response:
         """List rules. Every rule with its newest version, by domain and code."""
         recheck_missing()
@@ -57,7 +51,7 @@ class RulesList(ApiView):
 
 
 class RuleOne(ApiView):
-    @extend_schema(responses=RuleDetail, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(responses=RuleDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a rule. What its newest version says and what the checks say about it."""
         rule = selectors.rule(pk)
@@ -83,7 +77,7 @@ def with_content(version: RuleVersion) -> RuleVersion:
 
 
 class RuleVersionsList(ApiView):
-    @extend_schema(responses=page_of(Version), examples=[page_example(EXAMPLES["version"], "2")])
+    @extend_schema(responses=page_of(Version))
     def get(self, request: Request, pk: int) -> Response:
         """List the versions of a rule. Newest first. Versions never change."""
         rows = selectors.rule(pk).versions.select_related("author", "rule")
@@ -91,19 +85,7 @@ class RuleVersionsList(ApiView):
 
 
 class RuleVersionOne(ApiView):
-    @extend_schema(
-        responses=VersionRead,
-        examples=[
-            answer_example(
-                {
-                    **EXAMPLES["version"],
-                    "content": EXAMPLES["content"],
-                    "statements": EXAMPLES["statements"],
-                    "pairs": [EXAMPLES["pair"]],
-                }
-            )
-        ],
-    )
+    @extend_schema(responses=VersionRead)
     def get(self, request: Request, pk: int, number: int) -> Response:
         """Read one version of a rule. With what its text says of its tools, and which of them it tells apart."""
         rows = RuleVersion.objects.select_related("author", "rule")
@@ -118,11 +100,7 @@ class RuleVersionOne(ApiView):
 
 
 class RuleVersionsCompare(ApiView):
-    @extend_schema(
-        parameters=[DiffIn],
-        responses=VersionDiff,
-        examples=[answer_example({"from": 1, "to": 2, "diff": EXAMPLES["diff"]})],
-    )
+    @extend_schema(parameters=[DiffIn], responses=VersionDiff)
     def get(self, request: Request, pk: int) -> Response:
         """Compare two versions of a rule. Sets as added and removed, the text word by word."""
         given = self.read_query(DiffIn)
@@ -133,15 +111,7 @@ class RuleVersionsCompare(ApiView):
 
 
 class RuleCheck(ApiView):
-    @extend_schema(
-        request=CheckIn,
-        responses={200: Checked, 404: NO_RULE},
-        examples=[
-            request_example(EXAMPLES["content"]),
-            answer_example({"light": "warning", "findings": [EXAMPLES["finding"]]}),
-            answer_example(EXAMPLES["bad_rule"], 400, "no complete rule"),
-        ],
-    )
+    @extend_schema(request=CheckIn, responses={200: Checked, 404: NO_RULE})
     def post(self, request: Request) -> Response:
         """Check a rule without saving it. What the checks would say about this content, against the catalog
         and the published rules.

@@ -12,11 +12,8 @@ from rules.core.draft import FIELDS, RuleDiff
 from rules.core.reading import Stance
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from rules.selectors import PairRow
-from trace_site.rest.examples import examples_beside
 from trace_site.rest.schema import ID, InputSerializer
 from trace_site.rest.shapes import Shape, field
-
-EXAMPLES = examples_beside(__file__)
 
 
 class Clause(Shape):

@@ -8,6 +8,7 @@ from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
 
 from tests.api_description import Operation, description, json_schema, operations
+from trace_site.rest.examples import examples
 from trace_site.rest.schema import operation_id
 
 
@@ -46,6 +47,33 @@ def test_every_operation_shows_examples_that_are_true_to_its_schema(operation: O
         for value in operation.examples(content):
             plain = json.loads(json.dumps(value))
             assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(plain)] == []
+
+
+def test_every_example_belongs_to_a_shape_or_to_an_operation() -> None:
+    shapes = {
+        name.removesuffix("Request").removeprefix("Patched")
+        for name in description()["components"]["schemas"]
+    }
+    ids = {operation.said["operationId"]: operation for operation in operations()}
+    for name in examples():
+        if name[0].isupper():
+            assert name in shapes, name
+        elif " " in name:
+            operation_name, place = name.split()[:2]
+            said = ids[operation_name].said
+            assert place == "request" or place in said["responses"], name
+
+
+def test_an_operation_shows_its_own_examples_beside_those_of_its_shapes() -> None:
+    block = description()["paths"]["/api/v1/tools/{id}/block"]["post"]["responses"]
+    shown = {status: answer["content"]["application/json"] for status, answer in block.items()}
+    assert list(shown["200"]["examples"]) == ["answer"]
+    assert shown["200"]["examples"]["answer"]["value"]["blocked"] is True
+    assert list(shown["409"]["examples"]) == ["blocked already"]
+    page = description()["paths"]["/api/v1/clusters"]["get"]["responses"]["200"]["content"][
+        "application/json"
+    ]
+    assert page["examples"]["answer"]["value"] == {"results": [examples()["ClusterOut"]], "next": "31"}
 
 
 @pytest.mark.parametrize(

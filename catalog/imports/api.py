@@ -17,10 +17,9 @@ from catalog.core.tool import RowError
 from catalog.imports.previews import applied_import, file_import, preview_of
 from catalog.imports.services import import_undo, undo_plan
 from catalog.models import CatalogImport, Tool
-from catalog.serializers import EXAMPLES, DomainIn
+from catalog.serializers import DomainIn
 from trace_site.impact import Impact
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import AT, answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
@@ -165,9 +164,7 @@ class UndoOut(Shape):
 class ImportsList(ApiView):
     parser_classes = [*ApiView.parser_classes, MultiPartParser]
 
-    @extend_schema(
-        parameters=[DomainIn], responses=page_of(ImportRow), examples=[page_example(EXAMPLES["import"], "3")]
-    )
+    @extend_schema(parameters=[DomainIn], responses=page_of(ImportRow))
     def get(self, request: Request) -> Response:
         """List imports. Every applied file, newest first, undone ones too."""
         rows, domain = selectors.imports(), self.read_query(DomainIn)["domain"]
@@ -181,12 +178,6 @@ class ImportsList(ApiView):
             200: OpenApiResponse(PreviewOut, description="what a dry run would do"),
             201: OpenApiResponse(ImportDetail, description="the import is applied"),
         },
-        examples=[
-            request_example(EXAMPLES["sent"]),
-            answer_example(EXAMPLES["preview"]),
-            answer_example(EXAMPLES["applied"], 201),
-            answer_example(EXAMPLES["bad_rows"], 400, "a bad row"),
-        ],
     )
     def post(self, request: Request) -> Response:
         """Import a catalog file. The file as JSON (`content`, its text) or as a form (`file`). All of it
@@ -222,7 +213,7 @@ def _file(given: dict[str, Any]) -> Any:
 
 
 class ImportOne(ApiView):
-    @extend_schema(responses=ImportDetail, examples=[answer_example(EXAMPLES["applied"])])
+    @extend_schema(responses=ImportDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read an import. What it did, and whether it was undone."""
         return Response(ImportDetail(selectors.import_row(pk)).data)
@@ -231,18 +222,12 @@ class ImportOne(ApiView):
 class ImportUndo(ApiView):
     operation_ids = {"get": "import_undo_plan"}
 
-    @extend_schema(responses=UndoOut, examples=[answer_example(EXAMPLES["undo"])])
+    @extend_schema(responses=UndoOut)
     def get(self, request: Request, pk: int) -> Response:
         """What undoing an import would do."""
         return Response(UndoOut(undo_plan(selectors.import_row(pk))).data)
 
-    @extend_schema(
-        responses=ImportDetail,
-        examples=[
-            answer_example({**EXAMPLES["applied"], "undone_at": AT, "undone_by": "erin"}),
-            answer_example(EXAMPLES["no_undo"], 409, "a rule names a tool it added"),
-        ],
-    )
+    @extend_schema(responses=ImportDetail)
     def post(self, request: Request, pk: int) -> Response:
         """Undo an import. Every tool it touched goes back to what it was; tools it added are retired. Refused
         while later imports or rules stand on it, and when it is undone already.

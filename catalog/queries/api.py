@@ -19,8 +19,6 @@ from catalog.queries.imports import (
     query_remove,
 )
 from catalog.queries.registry import real_queries, real_query
-from catalog.serializers import EXAMPLES
-from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
@@ -70,9 +68,7 @@ class QueryImportOut(Shape):
 class QueriesList(ApiView):
     operation_ids = {"post": "queries_import"}
 
-    @extend_schema(
-        parameters=[QueriesIn], responses=page_of(RealQuery), examples=[page_example(EXAMPLES["query"], "41")]
-    )
+    @extend_schema(parameters=[QueriesIn], responses=page_of(RealQuery))
     def get(self, request: Request) -> Response:
         """List real queries. The few-shot queries that writers learn the tone from, newest first."""
         given = self.read_query(QueriesIn)
@@ -84,11 +80,6 @@ class QueriesList(ApiView):
             200: OpenApiResponse(QueryImportOut, description="what a dry run would do"),
             201: OpenApiResponse(QueryImportOut, description="the taken queries are stored"),
         },
-        examples=[
-            request_example(EXAMPLES["queries_sent"]),
-            answer_example(EXAMPLES["queries_done"]),
-            answer_example(EXAMPLES["queries_done"], 201),
-        ],
     )
     def post(self, request: Request) -> Response:
         """Import real queries. Personal data is replaced before anything is stored. Refused with a reason:
@@ -108,7 +99,7 @@ class QueriesList(ApiView):
 
 
 class QueryOne(ApiView):
-    @extend_schema(responses=RealQuery, examples=[answer_example(EXAMPLES["query"])])
+    @extend_schema(responses=RealQuery)
     def get(self, request: Request, pk: int) -> Response:
         """Read a real query."""
         return Response(RealQuery(real_query(pk)).data)

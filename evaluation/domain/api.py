@@ -23,12 +23,10 @@ from evaluation.coverage.one_count import one_count
 from evaluation.coverage.views import rolled_up
 from evaluation.domain import selectors
 from evaluation.models import DomainFigures
-from trace_site.rest.examples import answer_example, examples_beside, page_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, number_key, page_limit
 
-EXAMPLES = examples_beside(__file__)
 NO_DOMAIN = OpenApiResponse(description="no such domain, or it was not counted yet")
 
 
@@ -139,7 +137,7 @@ def _text(said: list[selectors.Said]) -> str:
 
 
 class CoverageList(ApiView):
-    @extend_schema(responses=page_of(CoverageOut), examples=[page_example(EXAMPLES["coverage"])])
+    @extend_schema(responses=page_of(CoverageOut))
     def get(self, request: Request) -> Response:
         """List the coverage of every domain. The figures of their pages."""
         size, after = page_limit(request), request.query_params.get("after", "")
@@ -150,10 +148,7 @@ class CoverageList(ApiView):
 
 
 class CoverageOne(ApiView):
-    @extend_schema(
-        responses={200: CoverageOneOut, 404: NO_DOMAIN},
-        examples=[answer_example({**EXAMPLES["coverage"], "trend": [EXAMPLES["point"]]})],
-    )
+    @extend_schema(responses={200: CoverageOneOut, 404: NO_DOMAIN})
     def get(self, request: Request, domain: str) -> Response:
         """Read a domain's coverage. With its trend over rules, clusters and models."""
         told = _told(selectors.domain_page(rolled_up(domain)))
@@ -162,11 +157,7 @@ class CoverageOne(ApiView):
 
 
 class CoverageGaps(ApiView):
-    @extend_schema(
-        parameters=[GapsIn],
-        responses={200: page_of(GapOut), 404: NO_DOMAIN},
-        examples=[page_example(EXAMPLES["gap"], "31")],
-    )
+    @extend_schema(parameters=[GapsIn], responses={200: page_of(GapOut), 404: NO_DOMAIN})
     def get(self, request: Request, domain: str) -> Response:
         """List a domain's clusters by rank. Those with the most wrong answers expected first."""
         rolled_up(domain)

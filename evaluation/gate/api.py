@@ -14,13 +14,10 @@ from evaluation.core.gate import ChangedRule, Gate, GateRow
 from evaluation.gate.selectors import groups_moved, headline, reports, row_dict
 from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
-from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import ID, InputSerializer
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
 from training.models import Model
-
-EXAMPLES = examples_beside(__file__)
 
 
 class GateRowOut(Shape, of=GateRow):
@@ -69,8 +66,7 @@ class ModelGate(ApiView):
         responses={
             200: GateReportOut,
             404: OpenApiResponse(description="no such model, or no report of it yet"),
-        },
-        examples=[answer_example(EXAMPLES["report"])],
+        }
     )
     def get(self, request: Request, pk: int) -> Response:
         """Read a model's newest gate report. Slice by slice, whether it is worse than the champion or the
@@ -93,7 +89,6 @@ class ModelGate(ApiView):
                 description="bad_state: it is the champion itself; removed: its files are gone"
             ),
         },
-        examples=[request_example({}), answer_example(EXAMPLES["job"], 202)],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Ask for a model's gate. What either model was not asked is measured first; a job that is under way

@@ -13,12 +13,9 @@ from rest_framework.response import Response
 from evaluation.core.asking import LONGEST_CALLER, MOST_TOOLS
 from evaluation.models import RetrievalRequest
 from evaluation.requests import services
-from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
-
-EXAMPLES = examples_beside(__file__)
 
 
 class ToolNames(serializers.ListField):
@@ -62,7 +59,6 @@ class RetrieveFeedback(ApiView):
             200: FeedbackAnswer,
             400: OpenApiResponse(description="a field is wrong, or there is no such tool"),
         },
-        examples=[request_example(EXAMPLES["reported"]), answer_example(EXAMPLES["answer"])],
     )
     def post(self, request: Request, key: UUID) -> Response:
         """Say whether an answer was right. The id is the one that the answer carries; only whose token asked may say

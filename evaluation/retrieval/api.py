@@ -34,14 +34,12 @@ from evaluation.retrieval import retriever
 from evaluation.retrieval.lookups import lookups
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.throttles import ByToken
 from trace_site.rest.tokens import LONGEST_PERMISSION, MOST_PERMISSIONS, holds_of, service_token_of
 from trace_site.rest.views import AnyFormat, ApiView, drf_error
 
-EXAMPLES = examples_beside(__file__)
 JSON, EVENTS = "application/json", "text/event-stream"
 Via = RetrievalRequest.Via
 LEFT = "left"  # the outcome of a request whose caller did not wait for the end
@@ -323,15 +321,9 @@ class Retrieve(RetrieveView):
                 description="events `fast` (mode both: the ranked list), `text` (the trace as it is written), then "
                 "`done` (the whole answer) or `error`",
             ),
-            400: OpenApiResponse(description="a field is wrong"),
             404: OpenApiResponse(description="no such model or alias"),
             503: OpenApiResponse(description="no engine can answer now; see Retry-After"),
         },
-        examples=[
-            request_example(EXAMPLES["asked"]),
-            answer_example(EXAMPLES["answer"]),
-            answer_example(EXAMPLES["refusal"], name="no tool fits"),
-        ],
     )
     def post(self, request: Request) -> HttpResponseBase:
         """Find the tools for a request. Retired and blocked tools are never answered, nor tools that need a
@@ -396,11 +388,9 @@ class RetrieveBatch(RetrieveView):
         request=BatchInput,
         responses={
             200: BatchAnswer,
-            400: OpenApiResponse(description="a field is wrong"),
             404: OpenApiResponse(description="no such model or alias"),
             503: OpenApiResponse(description="no engine can answer now; see Retry-After"),
         },
-        examples=[request_example(EXAMPLES["batch"]), answer_example(EXAMPLES["batch_answer"])],
     )
     def post(self, request: Request) -> HttpResponseBase:
         """Find the tools for several requests. One model answers all of them. A request that it refuses has an

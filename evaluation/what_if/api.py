@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from catalog.models import Domain
 from evaluation.what_if.selectors import MOST, Choice, Pick, domain_rollup, plan_of
-from trace_site.rest.examples import answer_example, examples_beside
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
@@ -85,7 +84,6 @@ class WhatIf(ApiView):
             200: WhatIfOut,
             404: OpenApiResponse(description="no such domain, or nothing was counted in it yet"),
         },
-        examples=[answer_example(examples_beside(__file__)["plan"])],
     )
     def get(self, request: Request) -> Response:
         """Read what closing gaps would save and take. Each figure says what it rests on, wrong answers also their

@@ -15,10 +15,9 @@ from rules.core.rules_file import RULE_SCHEMA
 from rules.exchange.services import FilePreview, file_preview, file_request
 from rules.exchange.views import download
 from rules.selectors import RuleFilter
-from rules.serializers import EXAMPLES, ExchangeRule, ExportIn, Imported, ImportIn
+from rules.serializers import ExchangeRule, ExportIn, Imported, ImportIn
 from trace_site.lib.errors import TraceError
 from trace_site.limits import RULES_FILE
-from trace_site.rest.examples import answer_example, request_example
 from trace_site.rest.views import AnyFormat, ApiView
 
 FILE_ITEM = {key: value for key, value in RULE_SCHEMA.items() if not key.startswith("$")}
@@ -30,7 +29,6 @@ class RulesExport(ApiView):
     @extend_schema(
         parameters=[ExportIn],
         responses={(200, "application/json"): ExchangeRule(many=True), (200, "text/csv"): OpenApiTypes.STR},
-        examples=[answer_example(EXAMPLES["rule"])],
     )
     def get(self, request: Request) -> HttpResponse:
         """Export rules. The published version of each rule, or its newest draft, as a JSON or CSV file.
@@ -70,12 +68,6 @@ class RulesImport(ApiView):
             201: OpenApiResponse(Imported, description="the change request is made"),
             413: OpenApiResponse(description="more than 5 MB or 5,000 rules"),
         },
-        examples=[
-            request_example([EXAMPLES["rule"]]),
-            answer_example({**EXAMPLES["imported"], "request": None}),
-            answer_example(EXAMPLES["imported"], 201),
-            answer_example(EXAMPLES["bad_file"], 400, "a rule with a mistake"),
-        ],
     )
     def post(self, request: Request) -> Response:
         """Import a file of rules as one change request. A JSON or CSV file as the body, or as the part `file`

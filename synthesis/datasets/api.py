@@ -14,12 +14,9 @@ from rest_framework.response import Response
 from synthesis.datasets.diff import SHOWS, SnapshotPair
 from synthesis.datasets.views import NAMES, TYPES, card_of, file_response, snapshots
 from synthesis.models import Snapshot
-from trace_site.rest.examples import answer_example, examples_beside, page_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response, page_limit
-
-EXAMPLES = examples_beside(__file__)
 
 MOST = 2**62
 
@@ -98,14 +95,14 @@ def snapshot_of(pk: int) -> Snapshot:
 
 
 class SnapshotsList(ApiView):
-    @extend_schema(responses=page_of(SnapshotRow), examples=[page_example(EXAMPLES["row"], "4")])
+    @extend_schema(responses=page_of(SnapshotRow))
     def get(self, request: Request) -> Response:
         """List snapshots. Newest first."""
         return keyset_response(request, snapshots(), SnapshotRow, newest=True)
 
 
 class SnapshotOne(ApiView):
-    @extend_schema(responses=SnapshotDetail, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(responses=SnapshotDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a snapshot. With its whole manifest: counts, yields, agreement, what was left out and why, and
         the digest of every file.
@@ -115,7 +112,7 @@ class SnapshotOne(ApiView):
 
 
 class SnapshotCard(ApiView):
-    @extend_schema(responses=CardOut, examples=[answer_example(EXAMPLES["card"])])
+    @extend_schema(responses=CardOut)
     def get(self, request: Request, pk: int) -> Response:
         """Read a snapshot's dataset card. README.md as it was frozen; empty for a snapshot of before there
         were cards.
@@ -134,11 +131,7 @@ class SnapshotFile(ApiView):
 
 
 class SnapshotDiff(ApiView):
-    @extend_schema(
-        parameters=[DiffIn],
-        responses={200: DiffOut, 404: NO_SNAPSHOT},
-        examples=[answer_example(EXAMPLES["diff"])],
-    )
+    @extend_schema(parameters=[DiffIn], responses={200: DiffOut, 404: NO_SNAPSHOT})
     def get(self, request: Request) -> Response:
         """Compare two snapshots. Counts of what differs, options and totals of both, and one page of the
         changes that `show` names. `before` is null for what came in, `after` for what went.

@@ -32,12 +32,8 @@ from synthesis.models import ModelCall, SynthesisRun
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Spent
-from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
-
-EXAMPLES = examples_beside(__file__)
-
 
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
@@ -77,9 +73,7 @@ def detail_of(run: SynthesisRun, given: dict[str, Any]) -> dict[str, Any]:
 
 
 class SynthesisRunsList(ApiView):
-    @extend_schema(
-        parameters=[RunListIn], responses=page_of(RunRow), examples=[page_example(EXAMPLES["run"], "7")]
-    )
+    @extend_schema(parameters=[RunListIn], responses=page_of(RunRow))
     def get(self, request: Request) -> Response:
         """List synthesis runs. Newest first."""
         given = self.read_query(RunListIn)
@@ -88,15 +82,7 @@ class SynthesisRunsList(ApiView):
             rows = rows.filter(job__state=state)
         return keyset_response(request, rows.filter(**given), RunRow, newest=True)
 
-    @extend_schema(
-        request=RunOptions,
-        responses={201: RunDetail},
-        examples=[
-            request_example(EXAMPLES["options"]),
-            answer_example(EXAMPLES["detail"], 201),
-            answer_example(EXAMPLES["no_rule"], 400, "no such rule"),
-        ],
-    )
+    @extend_schema(request=RunOptions, responses={201: RunDetail})
     def post(self, request: Request) -> Response:
         """Start a synthesis run. Plans what is missing, then writes, filters and judges it. An equal run that
         is still under way is answered instead of a second one.
@@ -107,15 +93,7 @@ class SynthesisRunsList(ApiView):
 
 
 class SynthesisEstimate(ApiView):
-    @extend_schema(
-        request=RunOptions,
-        responses=EstimateOut,
-        examples=[
-            request_example(EXAMPLES["options"]),
-            answer_example(EXAMPLES["estimate"]),
-            answer_example(EXAMPLES["no_rule"], 400, "no such rule"),
-        ],
-    )
+    @extend_schema(request=RunOptions, responses=EstimateOut)
     def post(self, request: Request) -> Response:
         """Estimate a synthesis run without starting it. How many samples it would write, by rule and style,
         and the calls, tokens, cost and seconds; each figure says what it rests on, and null is unknown.
@@ -124,7 +102,7 @@ class SynthesisEstimate(ApiView):
 
 
 class SynthesisRunOne(ApiView):
-    @extend_schema(parameters=[SliceIn], responses=RunDetail, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(parameters=[SliceIn], responses=RunDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a synthesis run. Progress, what it was started with, what it spent, the styles it skipped and
         why, and its funnel: of the whole run, or of a domain, a rule, a style or a tier.
@@ -133,10 +111,7 @@ class SynthesisRunOne(ApiView):
 
 
 class SynthesisRunCancel(ApiView):
-    @extend_schema(
-        responses={200: RunDetail, 409: ENDED},
-        examples=[answer_example(EXAMPLES["detail"]), answer_example(EXAMPLES["has_ended"], 409, "ended")],
-    )
+    @extend_schema(responses={200: RunDetail, 409: ENDED})
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a synthesis run. What was written is kept; resume goes on with the rest."""
         run = run_row(pk)
@@ -146,15 +121,7 @@ class SynthesisRunCancel(ApiView):
 
 
 class SynthesisRunResume(ApiView):
-    @extend_schema(
-        request=ResumeIn,
-        responses={200: RunDetail, 409: ENDED},
-        examples=[
-            request_example({"budget": {"calls": 4000}}),
-            answer_example(EXAMPLES["detail"]),
-            answer_example(EXAMPLES["has_ended"], 409, "under way"),
-        ],
-    )
+    @extend_schema(request=ResumeIn, responses={200: RunDetail, 409: ENDED})
     def post(self, request: Request, pk: int) -> Response:
         """Resume a synthesis run. Goes on with what is not written, with new limits where the body names
         some. What was spent counts against them.
@@ -165,7 +132,7 @@ class SynthesisRunResume(ApiView):
 
 
 class SynthesisRunBooks(ApiView):
-    @extend_schema(responses=BooksOut, examples=[answer_example(EXAMPLES["books"])])
+    @extend_schema(responses=BooksOut)
     def get(self, request: Request, pk: int) -> Response:
         """Read what a synthesis run called and paid. Calls, tokens, cost and seconds by purpose and model,
         and errors by code, from the ledger.
@@ -176,9 +143,7 @@ class SynthesisRunBooks(ApiView):
 
 
 class SynthesisRunCallsList(ApiView):
-    @extend_schema(
-        parameters=[CallListIn], responses=page_of(Call), examples=[page_example(EXAMPLES["call"], "1043")]
-    )
+    @extend_schema(parameters=[CallListIn], responses=page_of(Call))
     def get(self, request: Request, pk: int) -> Response:
         """List the model calls of a synthesis run. One row per exchange, newest first."""
         given = self.read_query(CallListIn)
@@ -190,9 +155,7 @@ class SynthesisRunCallsList(ApiView):
 
 
 class YieldList(ApiView):
-    @extend_schema(
-        parameters=[YieldIn], responses=page_of(YieldRow), examples=[page_example(EXAMPLES["yield"], "50")]
-    )
+    @extend_schema(parameters=[YieldIn], responses=page_of(YieldRow))
     def get(self, request: Request) -> Response:
         """List what the writers made of each rule. Published rules, those that miss most of their target
         first. Styles that a rule cannot support are named with the reason.

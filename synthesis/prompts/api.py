@@ -20,12 +20,9 @@ from synthesis.prompts.selectors import (
     prompts,
     samples_by_prompt,
 )
-from trace_site.rest.examples import answer_example, examples_beside
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
-
-EXAMPLES = examples_beside(__file__)
 
 
 class PromptRow(Shape):
@@ -75,20 +72,14 @@ class PreviewedPrompt(Shape):
 
 
 class PromptsList(ApiView):
-    @extend_schema(
-        responses=inline_serializer("PromptList", {"results": PromptRow(many=True)}),
-        examples=[answer_example({"results": [EXAMPLES["prompt"]]})],
-    )
+    @extend_schema(responses=inline_serializer("PromptList", {"results": PromptRow(many=True)}))
     def get(self, request: Request) -> Response:
         """List prompts."""
         return Response({"results": PromptRow(prompts(), many=True).data})
 
 
 class PromptOne(ApiView):
-    @extend_schema(
-        responses=PromptDetail,
-        examples=[answer_example({**EXAMPLES["prompt"], "texts": [EXAMPLES["prompt_text"]]})],
-    )
+    @extend_schema(responses=PromptDetail)
     def get(self, request: Request, prompt: str) -> Response:
         """Read a prompt. Its text today and before, and how many samples were written with each."""
         found = prompt_named(prompt)
@@ -105,11 +96,7 @@ class PromptOne(ApiView):
 class PromptFilled(ApiView):
     operation_ids = {"get": "prompt_preview"}
 
-    @extend_schema(
-        parameters=[PreviewIn],
-        responses=PreviewedPrompt,
-        examples=[answer_example(EXAMPLES["previewed_prompt"])],
-    )
+    @extend_schema(parameters=[PreviewIn], responses=PreviewedPrompt)
     def get(self, request: Request, prompt: str) -> Response:
         """Fill a prompt in. The call that a run with this seed sends for this place in the series. Nothing is sent."""
         prompt_named(prompt)

@@ -10,12 +10,9 @@ from rest_framework.response import Response
 from synthesis.core.agreement import FLOOR, TARGET, Estimate, Rate
 from synthesis.quality.agreement import agreements, only_own, qualities
 from synthesis.quality.calibration import calibrations
-from trace_site.rest.examples import answer_example, examples_beside
 from trace_site.rest.schema import InputSerializer, finite
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
-
-EXAMPLES = examples_beside(__file__)
 
 
 class EstimateOut(Shape, of=Estimate):
@@ -121,9 +118,7 @@ class QualityIn(InputSerializer):
 
 
 class ReviewQualityOne(ApiView):
-    @extend_schema(
-        parameters=[QualityIn], responses=QualityOut, examples=[answer_example(EXAMPLES["quality"])]
-    )
+    @extend_schema(parameters=[QualityIn], responses=QualityOut)
     def get(self, request: Request) -> Response:
         """Read how good the readings are. Agreement of blind readings per style, domain and pair; per judge
         its verdicts against people's decisions with the share to read that follows; each reviewer against

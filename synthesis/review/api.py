@@ -19,10 +19,8 @@ from synthesis.review.serializers import ClaimIn, ClaimOut, DecidedOut, Decision
 from synthesis.samples.decisions import seen_key, texts_of
 from synthesis.samples.selectors import pool_tools
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.views import ApiView
 
-EXAMPLES = examples_beside(__file__)
 LEASE_S = round(review_queue.LEASE.total_seconds())
 TAKEN = OpenApiResponse(description="conflict: somebody else has the item, or it is decided")
 NEEDED = {"edit": ("query", "trace"), "reject": ("reason",), "approve": ()}
@@ -33,15 +31,7 @@ OWN = frozenset({"query", "trace", "answer", "reason", "follow_up"})  # fields t
 class ReviewClaim(ApiView):
     decides = True
 
-    @extend_schema(
-        request=ClaimIn,
-        responses=ClaimOut,
-        examples=[
-            request_example({"domain": "hr", "style": "implicit"}),
-            answer_example({"item": EXAMPLES["item"], "queue": None}),
-            answer_example({"item": None, "queue": EXAMPLES["queue"]}, name="nothing to take"),
-        ],
-    )
+    @extend_schema(request=ClaimIn, responses=ClaimOut)
     def post(self, request: Request) -> Response:
         """Claim the next item of the review queue. What you hold already comes first, then your assignments,
         then what is everybody's, then what you skipped. Nobody else gets it while the lease runs. Without one
@@ -70,10 +60,7 @@ class ReviewClaimRelease(ApiView):
 
 
 class ReviewClaimHeartbeat(ApiView):
-    @extend_schema(
-        responses={200: LeaseOut, 409: TAKEN},
-        examples=[answer_example(EXAMPLES["lease"]), answer_example(EXAMPLES["lost"], 409, "taken")],
-    )
+    @extend_schema(responses={200: LeaseOut, 409: TAKEN})
     def post(self, request: Request, claim: str) -> Response:
         """Keep a claimed item. Renews the lease, also one that ran out while nobody took the item."""
         item = item_of(claim)
@@ -91,12 +78,6 @@ class ReviewDecide(ApiView):
             409: TAKEN,
             422: OpenApiResponse(description="filtered: the edit does not pass filter V; or key_reused"),
         },
-        examples=[
-            request_example(EXAMPLES["rejection"]),
-            answer_example(EXAMPLES["decided"]),
-            answer_example(EXAMPLES["lost"], 409, "taken"),
-            answer_example(EXAMPLES["filtered"], 422, "filtered"),
-        ],
     )
     def post(self, request: Request) -> Response:
         """Decide about a claimed item. The same decision sent twice is one decision and the same answer. An
@@ -115,14 +96,7 @@ class ReviewUndo(ApiView):
     decides = True
 
     @extend_schema(
-        responses={
-            200: UndoneOut,
-            409: OpenApiResponse(description="conflict, nothing_to_undo, in_snapshot"),
-        },
-        examples=[
-            answer_example({"sample": 812, "item": EXAMPLES["item"]}),
-            answer_example(EXAMPLES["nothing"], 409, "nothing to undo"),
-        ],
+        responses={200: UndoneOut, 409: OpenApiResponse(description="conflict, nothing_to_undo, in_snapshot")}
     )
     @transaction.atomic
     def post(self, request: Request) -> Response:

@@ -20,20 +20,13 @@ from synthesis.samples.serializers import LineageOut, RejectionsOut, SampleDetai
 from synthesis.samples.staleness import stale_map
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, examples_beside, page_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import field
 from trace_site.rest.views import AnyFormat, ApiView, page_limit
 
-EXAMPLES = examples_beside(__file__)
-
 
 class SamplesList(ApiView):
-    @extend_schema(
-        parameters=[SampleListIn],
-        responses=page_of(SampleRow),
-        examples=[page_example(EXAMPLES["sample"], "812")],
-    )
+    @extend_schema(parameters=[SampleListIn], responses=page_of(SampleRow))
     def get(self, request: Request) -> Response:
         """List samples. Newest first; `after=last` asks for the oldest. The attempt filters (`outcome`,
         `check`, `axis`, `error`, `tries`) ask for samples with one attempt that is all of them. With `stale`,
@@ -49,7 +42,7 @@ class SamplesList(ApiView):
 
 
 class SampleOne(ApiView):
-    @extend_schema(responses=SampleDetail, examples=[answer_example(EXAMPLES["sample_detail"])])
+    @extend_schema(responses=SampleDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a sample. With every attempt at it, the thresholds its scores were held against, and why it is stale."""
         row = selectors.sample(pk)
@@ -81,7 +74,6 @@ class RejectionsList(ApiView):
     @extend_schema(
         parameters=[RejectionListIn],
         responses={(200, "application/json"): RejectionsOut(many=True), (200, "text/csv"): OpenApiTypes.STR},
-        examples=[answer_example(EXAMPLES["rejections"])],
     )
     def get(self, request: Request) -> HttpResponse:
         """List why samples were rejected, by rule. Every rule version with a rejection: how many of how many
@@ -118,7 +110,7 @@ def _csv(found: list[Rejections]) -> HttpResponse:
 
 
 class SampleLineage(ApiView):
-    @extend_schema(responses=LineageOut, examples=[answer_example(EXAMPLES["lineage"])])
+    @extend_schema(responses=LineageOut)
     def get(self, request: Request, pk: int) -> Response:
         """Read the lineage of a sample. Its rule version, the tools as they were and are, prompts, models,
         seeds, attempts, decisions, snapshots, and the runs, models and evaluations made of them. null is not

@@ -15,12 +15,9 @@ from synthesis.review.serializers import QueueFiltersIn
 from synthesis.team.selectors import assignments, visible_to
 from synthesis.team.services import LONGEST, MOST, assign, comment_add, take_back
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
-
-EXAMPLES = examples_beside(__file__)
 
 
 class AssignmentIn(InputSerializer):
@@ -58,11 +55,7 @@ ENDED = OpenApiResponse(description="it has ended")
 
 
 class AssignmentsList(ApiView):
-    @extend_schema(
-        parameters=[AssignmentListIn],
-        responses=page_of(AssignmentOut),
-        examples=[page_example(EXAMPLES["assignment"], "4")],
-    )
+    @extend_schema(parameters=[AssignmentListIn], responses=page_of(AssignmentOut))
     def get(self, request: Request) -> Response:
         """List assignments of the review queue. Newest first, with how many of their items are decided."""
         given = self.read_query(AssignmentListIn)
@@ -74,15 +67,6 @@ class AssignmentsList(ApiView):
     @extend_schema(
         request=AssignmentIn,
         responses={201: AssignmentOut, 409: OpenApiResponse(description="nothing is free")},
-        examples=[
-            request_example(
-                {name: EXAMPLES["assignment"][name] for name in ("assignee", "filters", "count", "note")}
-            ),
-            answer_example(
-                {**EXAMPLES["assignment"], "done": 0, "left": 40, "gone": 0, "last_decision": None}, 201
-            ),
-            answer_example(EXAMPLES["nothing_free"], 409, "nothing is free"),
-        ],
     )
     def post(self, request: Request) -> Response:
         """Give a part of the review queue to somebody. The assignee meets these items first and nobody else
@@ -101,7 +85,7 @@ class AssignmentsList(ApiView):
 class AssignmentOne(ApiView):
     operation_ids = {"delete": "assignment_take_back"}
 
-    @extend_schema(responses=AssignmentOut, examples=[answer_example(EXAMPLES["assignment"])])
+    @extend_schema(responses=AssignmentOut)
     def get(self, request: Request, pk: int) -> Response:
         """Read an assignment."""
         return Response(AssignmentOut(get_object_or_404(assignments(None), pk=pk)).data)
@@ -114,7 +98,7 @@ class AssignmentOne(ApiView):
 
 
 class SampleCommentsList(ApiView):
-    @extend_schema(responses=page_of(CommentOut), examples=[page_example(EXAMPLES["comment"])])
+    @extend_schema(responses=page_of(CommentOut))
     def get(self, request: Request, pk: int) -> Response:
         """List the comments on a sample. Newest first. Who may still read the sample in the queue gets only
         their own.
@@ -122,14 +106,7 @@ class SampleCommentsList(ApiView):
         rows = visible_to(request.user).filter(sample=get_object_or_404(Sample.objects.only("pk"), pk=pk))
         return keyset_response(request, rows, CommentOut, newest=True)
 
-    @extend_schema(
-        request=SampleCommentIn,
-        responses={201: CommentOut},
-        examples=[
-            request_example({"text": EXAMPLES["comment"]["text"]}),
-            answer_example(EXAMPLES["comment"], 201),
-        ],
-    )
+    @extend_schema(request=SampleCommentIn, responses={201: CommentOut})
     def post(self, request: Request, pk: int) -> Response:
         """Comment on a sample. A comment stays as it is written. Who decided the sample, and who is
         mentioned, is told.

@@ -4,19 +4,16 @@ from datetime import date
 from typing import Literal
 
 from django.urls import path
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.audit.log import Line, page_of_lines, wanted_from
-from trace_site.rest.examples import examples_beside
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.throttles import OfDescription
 from trace_site.rest.views import ApiView, page_limit
-
-EXAMPLES = examples_beside(__file__)
 
 
 class AuditQuery(InputSerializer, total=False):
@@ -45,11 +42,7 @@ class AuditLine(Shape, of=Line):
 
 
 class AuditList(ApiView):
-    @extend_schema(
-        parameters=[AuditQuery],
-        responses=page_of(AuditLine),
-        examples=[OpenApiExample("a rule was published", EXAMPLES["line"], response_only=True)],
-    )
+    @extend_schema(parameters=[AuditQuery], responses=page_of(AuditLine))
     def get(self, request: Request) -> Response:
         """Who did what. Newest first. Row changes that a named event tells are listed when one asks for an
         object, an operation, a source or a transaction. How a sample was judged is told once no reading of it

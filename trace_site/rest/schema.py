@@ -16,6 +16,7 @@ from rest_framework.parsers import JSONParser
 from trace_site.access import SAFE
 from trace_site.lib.files import deeper_than, storable_json, strict_json
 from trace_site.lib.letters import entered_all
+from trace_site.rest.examples import show_examples
 from trace_site.rest.shapes import Shape
 
 PAGE_PARAMETERS = [
@@ -262,7 +263,8 @@ def operation_id(view: str, method: str) -> str:
 
 
 def describe_common(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """A postprocessing hook of drf-spectacular: what the document says first, refusals, the key of every POST."""
+    """A postprocessing hook of drf-spectacular: what the document says first, and of every operation its
+    refusals, its examples and the key of a POST."""
     result["info"]["description"], result["tags"] = DESCRIPTION, TAGS
     result["components"].setdefault("schemas", {})["Error"] = ERROR
     for path, operations in result["paths"].items():
@@ -282,4 +284,5 @@ def describe_common(result: dict[str, Any], generator: Any, request: Any, public
                     answer["content"] = {
                         "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
                     }
+            show_examples(operation)
     return result

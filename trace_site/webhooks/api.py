@@ -13,14 +13,11 @@ from rest_framework.response import Response
 from trace_site.audit import models as audit_models
 from trace_site.deliveries import Delivery as WebhookDelivery
 from trace_site.deliveries import deliver_now
-from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
 from trace_site.webhooks import services
 from trace_site.webhooks.services import EVENTS, Webhook, ping
-
-EXAMPLES = examples_beside(__file__)
 
 
 class WebhookIn(InputSerializer):
@@ -74,19 +71,12 @@ class WebhooksList(ApiView):
     operation_ids = {"post": "webhooks_create"}
     told_once = ("secret",)
 
-    @extend_schema(responses=page_of(WebhookOut), examples=[page_example(EXAMPLES["hook"])])
+    @extend_schema(responses=page_of(WebhookOut))
     def get(self, request: Request) -> Response:
         """List webhooks."""
         return keyset_response(request, Webhook.objects.select_related("created_by"), WebhookOut)
 
-    @extend_schema(
-        request=WebhookIn,
-        responses={201: WebhookMade},
-        examples=[
-            request_example(EXAMPLES["asked"], "rules and requests"),
-            answer_example(EXAMPLES["made"], 201),
-        ],
-    )
+    @extend_schema(request=WebhookIn, responses={201: WebhookMade})
     def post(self, request: Request) -> Response:
         """Add a webhook. The answer holds its secret, which is not told again."""
         hook = services.webhook_create(**self.read(WebhookIn), actor=request.user)
@@ -96,19 +86,12 @@ class WebhooksList(ApiView):
 class WebhooksOne(ApiView):
     operation_ids = {"delete": "webhooks_delete"}
 
-    @extend_schema(responses=WebhookOut, examples=[answer_example(EXAMPLES["hook"])])
+    @extend_schema(responses=WebhookOut)
     def get(self, request: Request, pk: int) -> Response:
         """Read a webhook."""
         return Response(WebhookOut(_hook(pk)).data)
 
-    @extend_schema(
-        request=WebhookChange(partial=True),
-        responses=WebhookOut,
-        examples=[
-            request_example({"active": False}, "pause"),
-            answer_example({**EXAMPLES["hook"], "active": False}),
-        ],
-    )
+    @extend_schema(request=WebhookChange(partial=True), responses=WebhookOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Change, pause or resume a webhook."""
         hook = _hook(pk)
@@ -127,7 +110,7 @@ class WebhooksOne(ApiView):
 
 
 class WebhooksTest(ApiView):
-    @extend_schema(responses=DeliveryOut, examples=[answer_example(EXAMPLES["delivery"])])
+    @extend_schema(responses=DeliveryOut)
     def post(self, request: Request, pk: int) -> Response:
         """Send a test now. Sends the event `ping` and answers with what came of it. A test is not repeated."""
         return Response(DeliveryOut(ping(webhook=_hook(pk), actor=request.user)).data)
@@ -136,21 +119,21 @@ class WebhooksTest(ApiView):
 class WebhooksReplaceSecret(ApiView):
     told_once = ("secret",)
 
-    @extend_schema(responses=WebhookMade, examples=[answer_example(EXAMPLES["made"])])
+    @extend_schema(responses=WebhookMade)
     def post(self, request: Request, pk: int) -> Response:
         """Replace the secret."""
         return Response(WebhookMade(services.webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
 
 
 class WebhooksDeliveries(ApiView):
-    @extend_schema(responses=page_of(DeliveryOut), examples=[page_example(EXAMPLES["delivery"])])
+    @extend_schema(responses=page_of(DeliveryOut))
     def get(self, request: Request, pk: int) -> Response:
         """The delivery log, newest first."""
         return keyset_response(request, _hook(pk).deliveries.all(), DeliveryOut, newest=True)
 
 
 class WebhooksSendAgain(ApiView):
-    @extend_schema(responses=DeliveryOut, examples=[answer_example(EXAMPLES["delivery"])])
+    @extend_schema(responses=DeliveryOut)
     def post(self, request: Request, pk: int, delivery: int) -> Response:
         """Send a delivery once more now. With the same id and body, so that a receiver knows it."""
         row = get_object_or_404(WebhookDelivery, pk=delivery, webhook=pk)

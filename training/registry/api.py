@@ -9,7 +9,6 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import ID, InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, keyset_response
@@ -25,7 +24,6 @@ UNGATED = OpenApiResponse(
     description="gate_failed: worse than the champion; no_gate: no report counts; not_confirmed: it cannot tell; "
     "stale_preview: another report counts by now; removed: its files are gone"
 )
-EXAMPLES = examples_beside(__file__)
 
 
 class ModelOut(Shape, of=Model):
@@ -83,14 +81,14 @@ def model_row(pk: int) -> Model:
 
 
 class TrainingModelsList(ApiView):
-    @extend_schema(responses=page_of(ModelOut), examples=[page_example(EXAMPLES["model"], "6")])
+    @extend_schema(responses=page_of(ModelOut))
     def get(self, request: Request) -> Response:
         """List trained models. Newest first."""
         return keyset_response(request, selectors.models(), ModelOut, newest=True)
 
 
 class TrainingModelOne(ApiView):
-    @extend_schema(responses=ModelDetailOut, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(responses=ModelDetailOut)
     def get(self, request: Request, pk: int) -> Response:
         """Read a trained model. With the lineage that was written down when it was published, and the tools
         it was not trained on.
@@ -106,7 +104,7 @@ class TrainingModelOne(ApiView):
 
 
 class TrainingAliases(ApiView):
-    @extend_schema(responses=AliasMoveOut(many=True), examples=[answer_example(EXAMPLES["move"])])
+    @extend_schema(responses=AliasMoveOut(many=True))
     def get(self, request: Request) -> Response:
         """List what the aliases name. The newest move of champion, challenger and previous; the history is
         append-only.
@@ -118,15 +116,7 @@ class TrainingAliases(ApiView):
 class TrainingModelPromote(ApiView):
     decides = True
 
-    @extend_schema(
-        request=PromoteIn,
-        responses={200: AliasMoveOut, 409: UNGATED},
-        examples=[
-            request_example({"note": EXAMPLES["move"]["note"]}),
-            answer_example(EXAMPLES["move"]),
-            answer_example(EXAMPLES["gate_failed"], 409, "worse than the champion"),
-        ],
-    )
+    @extend_schema(request=PromoteIn, responses={200: AliasMoveOut, 409: UNGATED})
     def post(self, request: Request, pk: int) -> Response:
         """Promote a model to champion. The old champion becomes previous. Its gate report must pass; where it
         cannot tell, confirm; where it fails or there is none, an admin's written override is needed. Promoting
@@ -141,15 +131,7 @@ class TrainingModelPromote(ApiView):
 class TrainingModelRollback(ApiView):
     decides = True
 
-    @extend_schema(
-        request=MoveIn,
-        responses={200: AliasMoveOut, 409: REFUSED},
-        examples=[
-            request_example({"note": "worse on HR"}),
-            answer_example(EXAMPLES["move"]),
-            answer_example(EXAMPLES["never_champion"], 409, "never champion"),
-        ],
-    )
+    @extend_schema(request=MoveIn, responses={200: AliasMoveOut, 409: REFUSED})
     def post(self, request: Request, pk: int) -> Response:
         """Go back to an earlier champion. No gate is asked, so not to one that was rolled back itself. What it
         replaces becomes previous, and the move records what was rolled back.

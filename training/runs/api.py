@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import AnyFormat, ApiView, keyset_response
 from training.core import estimate as sums
@@ -34,7 +33,6 @@ from training.runs.serializers import (
 )
 from training.runs.stages import default_recipe, over_default
 
-EXAMPLES = examples_beside(__file__)
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
 
@@ -64,24 +62,13 @@ def asked(given: dict[str, Any]) -> tuple[dict[str, Any], Recipe]:
 class TrainingRunsList(ApiView):
     content_negotiation_class = AnyFormat
 
-    @extend_schema(
-        parameters=[RunListIn], responses=page_of(TrainingRun), examples=[page_example(EXAMPLES["run"], "11")]
-    )
+    @extend_schema(parameters=[RunListIn], responses=page_of(TrainingRun))
     def get(self, request: Request) -> Response:
         """List training runs. Newest first, with what the filters name."""
         rows = narrowed(selectors.runs(), self.read_query(RunListIn))
         return keyset_response(request, rows, TrainingRun, newest=True)
 
-    @extend_schema(
-        request=RunIn,
-        responses={201: TrainingRunDetail},
-        examples=[
-            request_example(EXAMPLES["started"]),
-            answer_example(EXAMPLES["detail"], 201),
-            answer_example(EXAMPLES["no_snapshot"], 400, "no such snapshot"),
-            answer_example(EXAMPLES["no_base"], 400, "no such base"),
-        ],
-    )
+    @extend_schema(request=RunIn, responses={201: TrainingRunDetail})
     def post(self, request: Request) -> Response:
         """Start a training run. Queues one cell on a snapshot; evaluation follows by itself. An equal run
         made before is answered instead of training again, and a stage that another run trained is reused.
@@ -99,15 +86,7 @@ class TrainingRunsList(ApiView):
 
 
 class TrainingEstimate(ApiView):
-    @extend_schema(
-        request=RunIn,
-        responses=RunEstimateOut,
-        examples=[
-            request_example(EXAMPLES["started"]),
-            answer_example(EXAMPLES["estimate"]),
-            answer_example(EXAMPLES["no_snapshot"], 400, "no such snapshot"),
-        ],
-    )
+    @extend_schema(request=RunIn, responses=RunEstimateOut)
     def post(self, request: Request) -> Response:
         """Estimate a training run without starting it. Time, memory, tokens and the stages that are there
         already; each figure says what it rests on.
@@ -118,7 +97,7 @@ class TrainingEstimate(ApiView):
 
 
 class TrainingBasesList(ApiView):
-    @extend_schema(responses=BasesOut, examples=[answer_example(EXAMPLES["bases"])])
+    @extend_schema(responses=BasesOut)
     def get(self, request: Request) -> Response:
         """List the bases that runs may be trained on. Those that BASE_MODEL and BASE_MODELS name, and pocket;
         each with its own default recipe.
@@ -137,7 +116,7 @@ class TrainingBasesList(ApiView):
 
 
 class TrainingRunOne(ApiView):
-    @extend_schema(responses=TrainingRunDetail, examples=[answer_example(EXAMPLES["detail"])])
+    @extend_schema(responses=TrainingRunDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a training run. Progress, recipe, and its stages: trained here, reused, or still to come."""
         return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
@@ -149,7 +128,6 @@ class TrainingRunMetrics(ApiView):
         "however long the run: means of neighbouring steps with their smallest and largest values.",
         parameters=[MetricsIn],
         responses=MetricsOut,
-        examples=[answer_example(EXAMPLES["curves"])],
     )
     def get(self, request: Request, pk: int) -> Response:
         """Read the curves of a training run."""
@@ -163,10 +141,7 @@ class TrainingRunMetrics(ApiView):
 
 
 class TrainingRunCancel(ApiView):
-    @extend_schema(
-        responses={200: TrainingRunDetail, 409: ENDED},
-        examples=[answer_example(EXAMPLES["detail"]), answer_example(EXAMPLES["ended"], 409, "ended")],
-    )
+    @extend_schema(responses={200: TrainingRunDetail, 409: ENDED})
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a training run. It stops at the next step; the last checkpoint is kept, and resume goes on from it."""
         services.run_cancel(run=run_row(pk), actor=request.user)
@@ -174,10 +149,7 @@ class TrainingRunCancel(ApiView):
 
 
 class TrainingRunResume(ApiView):
-    @extend_schema(
-        responses={200: TrainingRunDetail, 409: ENDED},
-        examples=[answer_example(EXAMPLES["detail"]), answer_example(EXAMPLES["ended"], 409, "under way")],
-    )
+    @extend_schema(responses={200: TrainingRunDetail, 409: ENDED})
     def post(self, request: Request, pk: int) -> Response:
         """Resume a training run. Queues a run that failed or was cancelled again; it goes on from its last
         checkpoint.
