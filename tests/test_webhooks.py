@@ -171,6 +171,10 @@ def test_another_channel_is_one_function_and_people_may_choose_it(settings, clie
     due_now()
     assert deliver_due() == 2 and heard == [["first", "second"]]
     assert client.get("/notices/").content.decode().count("by chat too") == 2
+    monkeypatch.delattr(webhooks, "chat")
+    tell([rita], "comment", "third", link="/x/")
+    due_now()
+    assert deliver_due() == 1 and "its log says why" in Delivery.objects.latest("pk").last_error
 
 
 def test_one_success_forgets_the_failures(hook, receiver):

@@ -138,6 +138,9 @@ def _attempt(claimed: Iterable[Delivery]) -> None:
             sent = import_string(settings.CHANNELS[key[0]][0])(of_receivers[key], now)
         except TraceError as error:
             sent = Sent(error.message)
+        except Exception:
+            log.exception("the channel %s failed", key[0])
+            sent = Sent("This site failed to send it; its log says why.")
         said[key] = sent, time.monotonic() - began
 
     threads = [threading.Thread(target=work, args=(key,), name=key[0], daemon=True) for key in of_receivers]
