@@ -14,8 +14,8 @@ from catalog.core.words import plain_words, stem
 
 # The few word lists that comparing phrases needs: small words, synonyms, and words that exclude each other.
 #
-# Synonyms stand between semicolons, the word they are counted as first. So do alternatives: phrases that differ in two
-# of them speak of different cases however alike they are. Every word may be given in any form.
+# Synonyms stand on one line, the word they are counted as first. Alternatives stand on one line too: phrases that
+# differ in two of them speak of different cases however alike they are. Every word may be given in any form.
 
 
 _ARTICLES = "a an the please pls kindly any some this that these those it its his her their our my your"
@@ -29,26 +29,78 @@ _CONNECTIVES = """and or but if when whenever while where whether which who whom
 SMALL = ARTICLES | frozenset(_AUXILIARIES.split()) | frozenset(_CONNECTIVES.split())
 NEGATIONS = frozenset(["not", "no", "never", "without", "cannot", "nor", "neither", "none", "nothing"])
 
-_SYNONYMS = """read retrieve fetch show see view display obtain lookup look find get; create add make register
-    insert generate; delete remove erase; update change edit modify alter amend; cancel void annul revoke; send
-    submit dispatch transmit; refund reimburse; list enumerate; assign allocate; assess estimate judge;
-    identifier id; batch bulk; adjustment correction; start begin initiate launch commence; stop halt end
-    terminate; buy purchase; supplier vendor; customer client buyer shopper; employee worker staff; company firm
-    organisation; bill invoice; missing unavailable absent lacking unknown; known available given present;
-    earlier prior previous before; later after since; detail information info data; wrong incorrect; sum amount;
-    several many multiple various; all every each entire whole; allow permit; document paper; single individual
-    one"""
-SYNONYMS = _SYNONYMS.split(";")
-_ALTERNATIVES = """create delete update read cancel send; known missing; before after during; first last next;
-    second minute hour day week month quarter year; hourly daily weekly monthly quarterly yearly annual; single
-    all several batch bulk; new existing old former current; draft final finalized sent paid unpaid pending
-    captured settled approved; open closed locked; soft hard; internal external; domestic foreign international
-    abroad; inbound outbound incoming outgoing; credit debit; buy sell; customer supplier employee; permanent
-    temporary contingent; full partial; manual automatic; live cached test; active inactive suspended; attach
-    detach; enable disable; increase decrease; start stop; accept reject decline; online offline; personal
-    business; public private; classic newer; planned unplanned; more less fewer; above below; europe africa
-    america americas asia"""
-ALTERNATIVES = _ALTERNATIVES.split(";")
+SYNONYMS = """
+read retrieve fetch show see view display obtain lookup look find get
+create add make register insert generate
+delete remove erase
+update change edit modify alter amend
+cancel void annul revoke
+send submit dispatch transmit
+refund reimburse
+list enumerate
+assign allocate
+assess estimate judge
+identifier id
+batch bulk
+adjustment correction
+start begin initiate launch commence
+stop halt end terminate
+buy purchase
+supplier vendor
+customer client buyer shopper
+employee worker staff
+company firm organisation
+bill invoice
+missing unavailable absent lacking unknown
+known available given present
+earlier prior previous before
+later after since
+detail information info data
+wrong incorrect
+sum amount
+several many multiple various
+all every each entire whole
+allow permit
+document paper
+single individual one
+""".strip().splitlines()
+ALTERNATIVES = """
+create delete update read cancel send
+known missing
+before after during
+first last next
+second minute hour day week month quarter year
+hourly daily weekly monthly quarterly yearly annual
+single all several batch bulk
+new existing old former current
+draft final finalized sent paid unpaid pending captured settled approved
+open closed locked
+soft hard
+internal external
+domestic foreign international abroad
+inbound outbound incoming outgoing
+credit debit
+buy sell
+customer supplier employee
+permanent temporary contingent
+full partial
+manual automatic
+live cached test
+active inactive suspended
+attach detach
+enable disable
+increase decrease
+start stop
+accept reject decline
+online offline
+personal business
+public private
+classic newer
+planned unplanned
+more less fewer
+above below
+europe africa america americas asia
+""".strip().splitlines()
 
 ALIKE = 0.7  # share of telling words (Jaccard) that two phrases must have in common
 ALIKE_OVER_SHARED_TOOLS = 0.6
