@@ -44,7 +44,7 @@ class Command(TraceCommand):
         for line in result.counts["errors"][:LISTED_ERRORS]:
             self.stderr.write(f"skipped {line}")
         for note in result.notes[:LISTED_ERRORS]:
-            self.stderr.write(f"left out {note}")
+            self.stderr.write(f"note: {note}")
         for step in result.versions[:LISTED_ERRORS]:
             self.echo(str(step))
         if options["dry_run"]:
