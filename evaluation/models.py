@@ -73,35 +73,6 @@ class BenchmarkItem(models.Model):
         ]
 
 
-class GroupDefinition(models.Model):
-    """What covered, uncovered and outside mean: the clusterings and the rule versions that benchmark queries are sorted
-    by. Append-only; the newest is in force, and comes in with the numbers of every shown evaluation counted by it, in
-    one transaction: so no page ever mixes two.
-    """
-
-    hash = models.CharField(max_length=64, help_text="of clusterings, dismissals, rules, readings and words")
-    clusterings = models.JSONField(help_text="{domain: version of its clustering}")
-    dismissed = models.JSONField(help_text="[ids of clusters that count for nothing]")
-    rules = models.JSONField(help_text="{domain: [ids of its published rule versions]}")
-    readings = models.JSONField(
-        default=list,
-        help_text="[ids of the readings of those versions]; none: counted by whole sets, before readings were kept",
-    )
-    words = models.TextField(help_text="what the three groups are")
-    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    made_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"definition {self.pk} of groups"
-
-    @property
-    def rule_count(self) -> int:
-        return sum(map(len, self.rules.values()))
-
-
 class Evaluation(models.Model):
     """One model (or the embedding baseline, when model is null) on one benchmark with one decoding."""
 
@@ -123,18 +94,10 @@ class Evaluation(models.Model):
     benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="evaluations")
     decode = models.CharField(max_length=20, choices=Decode)
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="evaluations")
-    definition = models.ForeignKey(
-        GroupDefinition,
-        null=True,
-        on_delete=models.PROTECT,
-        related_name="evaluations",
-        help_text="its groups are counted by; null: it has none, or they were counted before definitions were kept",
-    )
-    clusterings = models.JSONField(
-        default=dict, help_text="{domain: clustering version} used for covered/uncovered"
-    )
     metrics = models.JSONField(
-        null=True, help_text="null until finished; {group: {metric: {value, low, high, n}}}"
+        null=True,
+        help_text="null until finished; evaluation.core.report, without the groups of rules and clusters, which are "
+        "told at the look",
     )
     seed = models.BigIntegerField(default=0)
     hardware = models.JSONField(default=dict)
@@ -232,19 +195,12 @@ class GateReport(models.Model):
     champion = models.ForeignKey(
         Model, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: there was none"
     )
-    definition = models.ForeignKey(
-        GroupDefinition,
-        null=True,
-        on_delete=models.PROTECT,
-        related_name="+",
-        help_text="its groups were counted by; null: it has none, or was made before that was kept",
-    )
     verdict = models.CharField(max_length=11, choices=Verdict)
     report = models.JSONField(help_text="evaluation.core.gate.Gate: rows, rules, margin, level, draws, seed")
     counted_from = models.JSONField(
         default=dict,
         help_text="{rule: of deciding, weights: [digests], backends, evaluations: [keys], benchmarks: [ids], "
-        "rule_tests: [ids], definition: id, answers: hash of groups and scores}",
+        "rule_tests: [ids], groups: hash of what sorts them, answers: hash of groups and scores}",
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="gate_reports")
     created_at = models.DateTimeField(db_default=Now())
@@ -544,11 +500,13 @@ class ClusterRollup(models.Model):
 
 
 class DomainFigures(models.Model):
-    """The figures of a domain, by one definition and for one model."""
+    """The figures of a domain, by rules and clusters of one moment and for one model."""
 
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
     clustering = models.PositiveIntegerField(null=True, help_text="version; null: it has no clusters yet")
-    definition = models.ForeignKey(GroupDefinition, on_delete=models.PROTECT, related_name="+")
+    versions = ArrayField(
+        models.BigIntegerField(), default=list, help_text="ids of the published rule versions"
+    )
     model = models.ForeignKey(
         Model,
         null=True,
@@ -609,6 +567,7 @@ class DomainRollup(DomainFigures):
     key = models.CharField(
         max_length=64, help_text="of all that was counted: another one makes a recount due"
     )
+    sorted_by = models.CharField(max_length=64, help_text="hash of the rules and clusters of all domains")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["domain"], name="one_rollup_a_domain")]

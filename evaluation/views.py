@@ -9,8 +9,6 @@ from django.views.decorators.http import require_GET
 from evaluation.benchmarks import selectors
 from evaluation.core.comparison import BETTER, WORSE, TaughtCell
 from evaluation.core.metrics import ALL
-from evaluation.coverage.one_count import one_count
-from evaluation.results.groups import groups_standing
 from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
@@ -63,7 +61,6 @@ def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
 
 
 @require_GET
-@one_count
 def results(request: HttpRequest) -> HttpResponse:
     """A row a model: one retrieval benchmark, and every knowledge probe."""
     tests = selectors.newest_benchmarks()
@@ -85,7 +82,6 @@ def results(request: HttpRequest) -> HttpResponse:
         "columns": [(title, help_) for *_, title, help_ in selectors.SUMMARY],
         "rows": rows,
         **taught_context(domain),
-        "groups_standing": groups_standing(),
         "probes": probes,
         "guessing": [selectors.guessing(shown, probe, domain) for probe in probes],
         "aliases": alias_names(registry.current_aliases()),

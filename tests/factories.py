@@ -182,13 +182,12 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     from evaluation.core.report import answers as beside
     from evaluation.core.report import retrieval_report
     from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
-    from evaluation.results.groups import define, definition_to_count_by, in_force
+    from rules.models import Rule
 
     number = next(_numbers)
     benchmark = overrides.pop("benchmark", None) or Benchmark.objects.create(
         name=f"prb-{number}", kind="prb", hash=f"{number:064d}", count=len(answers)
     )
-    groups = overrides.pop("groups", {})
     decode = overrides.get("decode", "trace")
     rows, given = [], []
     for position, (gold, tools, *more) in enumerate(answers):
@@ -199,17 +198,26 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
         rows.append({**data, "id": str(item.pk), "domain": gold.domain_id})
         answer = {"id": str(item.pk), "tools": tools, "trace": "", "off_vocabulary": 0}
         given.append(answer | (more[0] if more else {}))
-    named = {row["id"]: groups[position] for position, row in enumerate(rows) if position in groups}
-    metrics = retrieval_report(beside(given, rows, decode), named)
-    definition = in_force() or define(definition_to_count_by(), None)
+    found = beside(given, rows, decode, Rule.objects.values_list("code", flat=True))
+    metrics = retrieval_report(found)
     fields: dict[str, Any] = {"key": f"evaluation-{number}", "decode": decode, "metrics": metrics}
-    fields["definition"] = definition
     evaluation = Evaluation.objects.create(benchmark=benchmark, **{**fields, **overrides})
-    for row, item in zip(given, rows, strict=True):
-        group = {"group": named[row["id"]]} if row["id"] in named else {}
-        scores = {**item_scores(row, item, decode), **group}
+    for row, item, one in zip(given, rows, found, strict=True):
+        scores = item_scores(row, item, decode) | ({} if one.ranked else {"cited": list(one.cited)})
         Prediction.objects.create(evaluation=evaluation, item_id=int(row["id"]), output=row, scores=scores)
     return evaluation
+
+
+def sort_requests(monkeypatch: Any, groups: dict[int, str]) -> None:
+    """Requests of any benchmark lie in these groups, by their position, whatever rules and clusters say."""
+    from evaluation.coverage.grouped import Sorting
+    from evaluation.models import BenchmarkItem
+
+    def of(_: Sorting, benchmark: int) -> dict[int, str]:
+        items = BenchmarkItem.objects.filter(benchmark=benchmark).values_list("pk", "position")
+        return {item: groups.get(position, "") for item, position in items}
+
+    monkeypatch.setattr(Sorting, "of", of)
 
 
 def make_gate_report(candidate: Any, champion: Any = None, verdict: str = "pass", **overrides: Any) -> Any:
@@ -229,14 +237,9 @@ def make_gate_report(candidate: Any, champion: Any = None, verdict: str = "pass"
 
 
 def count_rollups() -> None:
-    """Rollups by what is so now, as the recount and the sweeper leave them."""
-    from evaluation.coverage.selectors import definition_now
+    """Rollups by what is so now, as the sweeper leaves them."""
     from evaluation.results import rollups
-    from evaluation.results.groups import define, in_force
 
-    row, now = in_force(), definition_now()
-    if row is None or row.hash != now.hash:
-        define(now, None)
     rollups.refresh()
 
 

@@ -276,14 +276,6 @@ def test_no_wrong_answer_for_want_of_a_rule_is_said(client_as, tools, clusters):
     )
 
 
-def test_figures_that_are_older_than_the_rules_say_so(client_as, tools, champion):
-    client = client_as("product_manager")
-    assert "changed after these numbers were computed" not in text_of(client.get("/"))
-    make_rule(tools["C"], tools["D"])
-    page = client.get("/")
-    assert "changed after these numbers were computed" in text_of(page) and "1 of 3 look-alike" in said(page)
-
-
 def test_figures_of_another_model_than_the_champion_say_so(client_as, champion):
     promoted = make_model(run=make_run(snapshot=champion.run.snapshot))
     AliasMove.objects.create(alias="champion", model=promoted)

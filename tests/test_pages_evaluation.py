@@ -2,11 +2,10 @@
 
 import pytest
 
-from evaluation.benchmarks import selectors
-from evaluation.coverage import selectors as recall
+from evaluation.coverage import grouped
 from evaluation.models import Benchmark, Evaluation
-from evaluation.results import scoring
-from tests.factories import make_evaluation, make_model, make_run, make_tool
+from evaluation.results import scoring, views
+from tests.factories import make_evaluation, make_model, make_run, make_tool, sort_requests
 from trace_site import jobs
 from training.models import AliasMove
 
@@ -15,7 +14,8 @@ SIDES = {0: "covered", 1: "covered", 2: "uncovered"}
 
 
 @pytest.fixture
-def tools():
+def tools(monkeypatch):
+    sort_requests(monkeypatch, SIDES)
     return [make_tool("New/GetSlip"), make_tool("Old/GetSlip"), make_tool("Leave/GetBalance")]
 
 
@@ -27,14 +27,12 @@ def results(tools):
         (new, ["New/GetSlip"]),
         (old, ["Old/GetSlip"]),
         (leave, ["New/GetSlip"]),
-        groups=SIDES,
         model=make_model(run=make_run(retrieval="r+R")),
     )
     without = make_evaluation(
         (new, ["New/GetSlip"]),
         (old, ["New/GetSlip"]),
         (leave, []),
-        groups=SIDES,
         model=make_model(run=make_run(retrieval="r")),
         benchmark=with_rules.benchmark,
     )
@@ -45,7 +43,7 @@ def test_a_model_has_a_row_per_evaluation_and_group(results):
     recall = {
         (of.pk, row["group"]): row["cells"][0]["mean"]
         for one in results
-        for of, found in selectors.model_matrix(one.model)
+        for of, found in views.model_matrix(one.model)
         for row in found
     }
     with_rules, without = (one.pk for one in results)
@@ -93,7 +91,7 @@ def test_development_halves_are_named_and_their_figures_shown_nowhere(client_as,
     assert client.get(f"/evaluation/{hidden.pk}/").status_code == 404
     compared = client.get("/evaluation/compare/", {"a": shown.pk, "b": hidden.pk})
     assert compared.context["b"] is None
-    assert recall.recall_by_domain()["hr"]["evaluation"] == shown.pk
+    assert grouped.recall_by_domain()["hr"]["evaluation"] == shown.pk
     assert scoring.of_models([model.pk])[model.pk].value == 0.0
 
 
@@ -104,7 +102,7 @@ def test_one_number_of_a_model_is_of_the_hard_tier_and_says_so(tools):
         make_evaluation((tools[0], given), model=model, benchmark=of)
     score = scoring.of_models([model.pk])[model.pk]
     assert (score.value, score.label) == (0.0, "hit@1, trace, hard v1, hard tier")
-    assert recall.recall_by_domain()["hr"]["tier"] == "hard"
+    assert grouped.recall_by_domain()["hr"]["tier"] == "hard"
 
 
 def test_results_page_needs_the_same_queries_for_two_models_and_for_ten(
@@ -190,7 +188,6 @@ def traced(tools):
         (old, ["New/GetSlip"], said(True, "New/GetSlip")),
         (old, ["New/GetSlip"], said(False, "Old/GetSlip")),
         (new, ["New/GetSlip"], said(False)),
-        groups=SIDES,
         model=make_model(),
     )
 

@@ -12,6 +12,7 @@ from tests.factories import (
     make_run,
     make_sample,
     make_snapshot,
+    sort_requests,
     thawed,
 )
 from tests.test_pages_taught import RIGHT, WRONG, tools
@@ -295,7 +296,7 @@ def test_run_report_shows_citation_with_interval_and_n_and_each_tier_and_style(c
         {"id": "1", "tools": ["A/x"], "trace": "By R."},
         {"id": "2", "tools": ["A/x"], "trace": "Plain."},
     ]
-    metrics = report.retrieval_report(report.answers(given, rows, "trace", ["R"]), {})
+    metrics = report.retrieval_report(report.answers(given, rows, "trace", ["R"]))
     made = asked(tools[0], prb(), make_model(), 1)
     Evaluation.objects.filter(pk=made.pk).update(metrics=metrics)
     context = client.get(f"/evaluation/{made.pk}/").context
@@ -323,8 +324,9 @@ def test_run_report_shows_citation_with_interval_and_n_and_each_tier_and_style(c
 
 
 @pytest.fixture
-def two(tools):
+def two(tools, monkeypatch):
     """A is right on the first two requests, B on the second and third; nobody on the fourth."""
+    sort_requests(monkeypatch, {0: "covered", 1: "covered", 2: "uncovered", 3: "uncovered"})
     of = prb()
     by = {"a": (RIGHT, RIGHT, WRONG, WRONG), "b": (WRONG, RIGHT, RIGHT, [*WRONG, *RIGHT])}
     return [
@@ -332,7 +334,6 @@ def two(tools):
             *((tools[0], given, {"trace": f"{side} says so."}) for given in answers),
             model=make_model(),
             benchmark=of,
-            groups={0: "covered", 1: "covered", 2: "uncovered", 3: "uncovered"},
         )
         for side, answers in by.items()
     ]

@@ -14,6 +14,7 @@ from tests.factories import (
     make_sample,
     make_snapshot,
     make_tool,
+    sort_requests,
     thawed,
 )
 from training.models import AliasMove
@@ -29,7 +30,8 @@ def benchmark(name, tier, version=1, **overrides):
 
 
 @pytest.fixture
-def tools():
+def tools(monkeypatch):
+    sort_requests(monkeypatch, {place: "covered" if place < 8 else "outside" for place in range(ASKED)})
     return make_tool("New/GetSlip"), make_tool("Old/GetSlip")
 
 
@@ -58,7 +60,6 @@ def answered(tool, of, model, found, decode="trace", code=""):
     trace = {"trace": f"By {code}, it is the new one." if code else "It is that one."}
     made = make_evaluation(
         *((tool, RIGHT if ok else WRONG, trace if decode == "trace" else {}) for ok in right),
-        groups={place: "covered" if place < 8 else "outside" for place in range(ASKED)},
         model=model,
         benchmark=of,
         decode=decode,

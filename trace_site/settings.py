@@ -207,7 +207,6 @@ JOB_HANDLERS = {
     "import": ("training.runs.imports.run_import", "default"),
     "retraining": ("training.retraining.services.run_retraining", "default"),
     "evaluation": ("evaluation.results.tasks.run_evaluation", "gpu"),
-    "recount": ("evaluation.results.recount.run_recount", "default"),
     "rule_tests": ("evaluation.results.tasks.run_rule_tests", "gpu"),
     "gate": ("evaluation.results.tasks.run_gate", "gpu"),
 }
@@ -236,7 +235,6 @@ SWEEPERS = [
     "training.retraining.services.sweep",
     "evaluation.loop.services.sweep",
     "evaluation.requests.services.forget_old",
-    "evaluation.results.recount.sweep",
     "evaluation.results.rollups.sweep",
     "trace_site.deliveries.deliver_due",
     "trace_site.deliveries.forget_old",

@@ -1,6 +1,6 @@
 """Reads behind the evaluation pages: benchmarks, evaluations, and the numbers of evaluations as tables show them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -9,13 +9,14 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from evaluation.core.coverage import LINES
+from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL, METRICS
-from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation, RuleTestResult
+from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
 from training.core.recipe import POCKET
 from training.models import Model, Run
 
+SEED = 0  # of every bootstrap
 TRACED = (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE)
 COLUMNS = {name: (metric.title, metric.column) for name, metric in METRICS.items() if metric.column}
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
@@ -89,6 +90,12 @@ def newest_benchmarks() -> list[Benchmark]:
     return list(Benchmark.objects.order_by("name", "-version").distinct("name"))
 
 
+def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
+    """The items as engines and metrics read them; the id is the row's."""
+    rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
+    return [{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows]
+
+
 def retrieval_benchmarks(tests: Iterable[Benchmark]) -> list[Benchmark]:
     """Those a model is shown on, a tier at a time; development halves are left out."""
     found = [test for test in tests if test.kind == Benchmark.Kind.PRB and not test.is_development]
@@ -115,13 +122,16 @@ def model_name(model: Model | None) -> str:
 
 
 def slices(evaluation: Evaluation) -> dict[str, Any]:
-    """{domain or all: {group: figures}} (probes: {domain or all: figures}). Of groups that were counted by nobody knows
-    which definition, only all: they are counted again soon."""
+    """{domain or all: {all or exceptions: figures}} (probes: {domain or all: figures}); with the groups of rules and
+    clusters see `coverage.grouped`."""
     metrics: dict[str, Any] = evaluation.metrics or {}
     found: dict[str, Any] = metrics.get("slices", metrics)
-    if evaluation.definition_id is not None or evaluation.decode == Evaluation.Decode.LETTERS:
+    if evaluation.decode == Evaluation.Decode.LETTERS:
         return found
-    return {domain: {ALL: groups[ALL]} for domain, groups in found.items()}
+    return {
+        domain: {name: groups[name] for name in (ALL, EXCEPTIONS) if name in groups}
+        for domain, groups in found.items()
+    }
 
 
 # what a trace cites: its name among the numbers, what it is called, and the filter of the predictions it counts
@@ -177,10 +187,11 @@ def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     return rows
 
 
-def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+def slice_rows(
+    evaluation: Evaluation, found: Mapping[str, Any], same: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """Every number of one evaluation, all domains first: a row a domain and group, its `cells` (metric, {mean, low,
     high, n}) in the order of METRICS; what the decoding does not define is empty or None."""
-    found, same = slices(evaluation), (evaluation.metrics or {}).get("same_length", {})
     is_probe = evaluation.decode == Evaluation.Decode.LETTERS
     has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
     rows = []
@@ -207,36 +218,10 @@ def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
                     "citations": citation_cells(figures, filters) if figures.get("citation") else [],
                     "filters": filters,
                     "following": {**following, "filters": filters} if has_traces else None,
-                    "same_length": same.get(domain, {}).get(group, {}).get("embedding", {}),
+                    "same_length": (same or {}).get(domain, {}).get(group, {}).get("embedding", {}),
                 }
             )
     return rows
-
-
-def model_matrix(model: Model, domain: str = ALL) -> list[tuple[Evaluation, list[dict[str, Any]]]]:
-    """Every evaluation of a model on requests, the hard tier and the newest version of a benchmark first, and its rows
-    of the domain with `cells` in the order of COLUMNS; one query."""
-    found = evaluations().filter(model=model, benchmark__kind=Benchmark.Kind.PRB, metrics__isnull=False)
-    decodes = Evaluation.Decode.values
-    matrix = []
-    for of in sorted(
-        found,
-        key=lambda one: (
-            TIERS.index(one.benchmark.tier),
-            one.benchmark.name,
-            -one.benchmark.version,
-            decodes.index(one.decode),
-            one.pk,
-        ),
-    ):
-        rows = [
-            row | {"cells": [dict(row["cells"]).get(name, {}) for name in COLUMNS]}
-            for row in slice_rows(of)
-            if row["domain"] == domain
-        ]
-        if rows:
-            matrix.append((of, rows))
-    return matrix
 
 
 # One row a model: what it ranks, what it writes, which rule it names, and what it knows.

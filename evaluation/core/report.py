@@ -3,15 +3,14 @@
 In: predictions {"id","tools","trace","off_vocabulary","follows_trace","trace_tools"}, benchmark items
 {"id","tools","domain","rule"} and the group of each query. Out: what is stored and shown: means with confidence
 intervals per domain and per group, per tier and style, always beside n; speed; and the embedding baseline cut to the
-same list lengths. Counted again under other groups, what holds the same queries as before keeps its intervals.
+same list lengths. An interval depends on its queries and the seed alone.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from evaluation.core.coverage import EXCEPTIONS
 from evaluation.core.items import is_exception, random_baseline, tier_of
@@ -25,25 +24,11 @@ from evaluation.core.metrics import (
     query_scores,
     recall,
 )
-from evaluation.core.stats import DRAWS, bootstrap, bootstrap_table, compare
+from evaluation.core.stats import bootstrap, bootstrap_table
 from trace_site.lib.errors import TraceError
 
 CITATION = ("recall_when_cited", "recall_when_not_cited", "correct_rule", "correct_rule_when_cited")
 FACETS = ("tier", "style", "side")  # what an item may say of itself, each counted over all domains
-
-
-class Counted(NamedTuple):
-    """What an evaluation was counted as before: its report, and of each query its group and the rules that its trace
-    cited. An interval depends on its queries and the seed alone, so equal queries have equal intervals."""
-
-    report: Mapping[str, Any]
-    groups: Mapping[str, str]
-    cited: Mapping[str, Sequence[str] | None]
-    same_baseline: bool = True
-
-    def cites(self, given: "Sequence[Answer]") -> bool:
-        """Whether these cite what they cited before."""
-        return all(self.cited.get(one.id) == one.cited for one in given)
 
 
 def sliced(queries: Iterable[tuple[str, ...]]) -> dict[tuple[str, str], list[int]]:
@@ -70,77 +55,61 @@ def pair_up(predictions: Sequence[Row], items: Sequence[Row]) -> list[tuple[Row,
     return [(by_id[str(item["id"])], item) for item in items]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """A prediction beside its item."""
+    """A prediction beside its item. `cited`: codes of the rules that its trace names."""
 
     row: Row
     item: Row
     ranked: bool
-    codes: frozenset[str]  # of the rules that a trace may cite
+    scores: Mapping[str, float]
+    cited: Sequence[str] = ()
 
     @property
     def id(self) -> str:
         return str(self.item["id"])
 
-    @cached_property
-    def cited(self) -> list[str]:
-        """In the own words of a model that writes, unless a clause beside it decided."""
-        wrote = None if "clause" in self.row else self.row.get("wrote")
-        return cited_codes(str(wrote or self.row.get("trace", "")), self.codes)
-
-    @cached_property
-    def scores(self) -> dict[str, float]:
-        return query_scores(self.row["tools"], self.item["tools"], self.ranked)
-
 
 def answers(
     predictions: Sequence[Row], items: Sequence[Row], decode: str, codes: Iterable[str] = ()
 ) -> list[Answer]:
+    """`codes`: of all rules, which is what a trace can cite."""
     ranked, known = decode in RANKED_DECODES, frozenset(codes)
-    return [Answer(row, item, ranked, known) for row, item in pair_up(predictions, items)]
+    return [
+        Answer(
+            row, item, ranked, query_scores(row["tools"], item["tools"], ranked), _cited(row, known, ranked)
+        )
+        for row, item in pair_up(predictions, items)
+    ]
 
 
-def retrieval_report(
-    given: Sequence[Answer],
-    groups: Mapping[str, str],
-    *,
-    embedding: Mapping[str, Sequence[str]] | None = None,
-    seed: int = 0,
-    before: Counted | None = None,
-) -> dict[str, Any]:
-    """`embedding`: the baseline's ranked names by query id, for lists as long as the model's own."""
-    ranked = given[0].ranked
-    report = {
-        "slices": summarise(given, groups, seed=seed, before=before),
-        "facets": facets(given, seed=seed, before=before),
-        "ranked": ranked,
+def _cited(row: Row, codes: frozenset[str], ranked: bool) -> list[str]:
+    """In the own words of a model that writes, unless a clause beside it decided."""
+    wrote = None if "clause" in row else row.get("wrote")
+    return [] if ranked else cited_codes(str(wrote or row.get("trace", "")), codes)
+
+
+def retrieval_report(given: Sequence[Answer], *, seed: int = 0) -> dict[str, Any]:
+    """What stays as it is, whatever becomes of rules and clusters: no groups but exceptions."""
+    return {
+        "slices": summarise(given, {}, seed=seed),
+        "facets": facets(given, seed=seed),
+        "ranked": given[0].ranked,
         "speed": speed([one.row for one in given]),
     }
-    if embedding is not None and not ranked:
-        report["same_length"] = same_length(given, groups, embedding, seed, before)
-    return report
 
 
 def summarise(
-    given: Sequence[Answer],
-    groups: Mapping[str, str],
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
-    before: Counted | None = None,
+    given: Sequence[Answer], groups: Mapping[str, str], *, seed: int = 0, only: Iterable[str] = ()
 ) -> dict[str, Any]:
     """{domain or "all": {group or "all": {"n", "metrics", "off_vocabulary", "following"?, "citation"?}}}.
 
-    `groups` maps a query id to its group (covered, uncovered, ...).
+    `groups` maps a query id to its group (covered, uncovered, ...); `only`: of these groups.
     """
     result: dict[str, Any] = {}
-    same = _unmoved(given, groups, before)
     for (domain, group), places in _places(given, groups).items():
-        chosen = [given[at] for at in places]
-        old = before.report["slices"][domain][group] if before and (domain, group) in same else None
-        as_before = before is not None and before.cites(chosen)
-        result.setdefault(domain, {})[group] = summary_of(chosen, seed, draws, old, as_before)
+        if not only or group in only:
+            result.setdefault(domain, {})[group] = summary_of([given[at] for at in places], seed)
     return result
 
 
@@ -151,54 +120,23 @@ def _places(given: Sequence[Answer], groups: Mapping[str, str]) -> dict[tuple[st
     )
 
 
-def _unmoved(
-    given: Sequence[Answer], groups: Mapping[str, str], before: Counted | None
-) -> set[tuple[str, str]]:
-    """The places that hold the same queries as before."""
-    if before is None:
-        return set()
-    known = before.report["slices"]
-    old = _places(given, before.groups)
-    return {
-        place
-        for place, chosen in _places(given, groups).items()
-        if old.get(place) == chosen and place[1] in known.get(place[0], ())
-    }
-
-
-def summary_of(
-    given: Sequence[Answer],
-    seed: int = 0,
-    draws: int = DRAWS,
-    old: Mapping[str, Any] | None = None,
-    cites_as_before: bool = False,
-) -> dict[str, Any]:
-    """The numbers of some queries. `old`: of the same queries, whose intervals are kept; citations too, as long as the
-    same rules are known."""
+def summary_of(given: Sequence[Answer], seed: int = 0) -> dict[str, Any]:
+    """The numbers of some queries."""
     ranked = given[0].ranked
-    if old is None:
-        names = RANKED_METRICS if ranked else LIST_METRICS
-        table = [[one.scores[name] for name in names] for one in given]
-        intervals = bootstrap_table(table, seed=seed, draws=draws)
-        rows = [one.row for one in given]
-        old = {
-            "n": len(given),
-            "metrics": {name: one.as_dict() for name, one in zip(names, intervals, strict=True)},
-            "off_vocabulary": off_vocabulary(rows),
-            **({} if ranked else {"following": following(rows)}),
-        }
-    summary = dict(old)
-    if not ranked and given[0].codes and not (cites_as_before and "cited" in summary.get("citation", {})):
-        summary["citation"] = citation(given, seed=seed, draws=draws)
+    names = RANKED_METRICS if ranked else LIST_METRICS
+    intervals = bootstrap_table([[one.scores[name] for name in names] for one in given], seed=seed)
+    rows = [one.row for one in given]
+    summary: dict[str, Any] = {
+        "n": len(given),
+        "metrics": {name: one.as_dict() for name, one in zip(names, intervals, strict=True)},
+        "off_vocabulary": off_vocabulary(rows),
+    }
+    if not ranked:
+        summary |= {"following": following(rows), "citation": citation(given, seed=seed)}
     return summary
 
 
-def facets(
-    given: Sequence[Answer],
-    *,
-    seed: int = 0,
-    before: Counted | None = None,
-) -> dict[str, dict[str, Any]]:
+def facets(given: Sequence[Answer], *, seed: int = 0) -> dict[str, dict[str, Any]]:
     """{facet: {value: numbers}} of what items say of themselves: the tier by the number of right tools, and the style
     and side of the request under its rule, where the benchmark knows them. Groups change none of it."""
     found: dict[str, dict[str, list[Answer]]] = {}
@@ -206,14 +144,8 @@ def facets(
         for facet in FACETS:
             if value := tier_of(one.item) if facet == "tier" else one.item.get(facet):
                 found.setdefault(facet, {}).setdefault(str(value), []).append(one)
-    known = before.report.get("facets", {}) if before else {}
-
-    def summary(facet: str, value: str, chosen: list[Answer]) -> dict[str, Any]:
-        as_before = before is not None and before.cites(chosen)
-        return summary_of(chosen, seed, old=known.get(facet, {}).get(value), cites_as_before=as_before)
-
     return {
-        facet: {value: summary(facet, value, chosen) for value, chosen in sorted(values.items())}
+        facet: {value: summary_of(chosen, seed) for value, chosen in sorted(values.items())}
         for facet, values in found.items()
     }
 
@@ -240,7 +172,7 @@ def following(predictions: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def citation(given: Sequence[Answer], *, seed: int = 0, draws: int = DRAWS) -> dict[str, Any]:
+def citation(given: Sequence[Answer], *, seed: int = 0) -> dict[str, Any]:
     """How often a trace names a rule, whether it is the right one, and recall with and without a citation: each a mean
     with its interval and n, None where n is 0. `correct_rule` is of the requests that a rule decides,
     `correct_rule_when_cited` of those among them whose trace names any."""
@@ -257,7 +189,7 @@ def citation(given: Sequence[Answer], *, seed: int = 0, draws: int = DRAWS) -> d
 
     def mean(name: str) -> dict[str, Any]:
         values = told[name]
-        return bootstrap(values, seed=seed, draws=draws).as_dict() if values else {"mean": None, "n": 0}
+        return bootstrap(values, seed=seed).as_dict() if values else {"mean": None, "n": 0}
 
     cited = mean("cited")
     return {"n": len(given), "rate": cited["mean"], "cited": cited, **{name: mean(name) for name in CITATION}}
@@ -267,37 +199,21 @@ def same_length(
     given: Sequence[Answer],
     groups: Mapping[str, str],
     embedding: Mapping[str, Sequence[str]],
-    seed: int,
-    before: Counted | None = None,
+    seed: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """{domain: {group: {"n", "embedding", "difference", "p_value"}}}: the baseline's recall with, for each query, as
-    many of its best tools as the model committed to, and the model's recall minus that, paired."""
-    known = before.report.get("same_length", {}) if before and before.same_baseline else {}
-    same = _unmoved(given, groups, before)
+    """{domain: {group: {"n", "embedding", "difference"}}}: the baseline's recall with, for each query, as many of its
+    best tools (`embedding`: ranked names by query id) as the model committed to, and the model's recall minus that."""
     found: dict[str, dict[str, Any]] = {}
-    for (domain, group), chosen in _places(given, groups).items():
-        numbers = known.get(domain, {}).get(group) if (domain, group) in same else None
-        if numbers is None:
-            numbers = _beside_baseline([given[at] for at in chosen], embedding, seed)
+    for (domain, group), places in _places(given, groups).items():
+        pairs = []
+        for one in (given[at] for at in places):
+            gold, tools = one.item["tools"], one.row["tools"]
+            pairs.append((recall(tools, gold), recall(embedding[one.id], gold, len(tools))))
+        table = [(theirs, ours - theirs) for ours, theirs in pairs]
+        baseline, difference = bootstrap_table(table, seed=seed)
+        numbers = {"n": len(pairs), "embedding": baseline.as_dict(), "difference": difference.as_dict()}
         found.setdefault(domain, {})[group] = numbers
     return found
-
-
-def _beside_baseline(
-    given: Sequence[Answer], embedding: Mapping[str, Sequence[str]], seed: int
-) -> dict[str, Any]:
-    ours, theirs = [], []
-    for one in given:
-        gold, tools = one.item["tools"], one.row["tools"]
-        ours.append(recall(tools, gold))
-        theirs.append(recall(embedding[one.id], gold, len(tools)))
-    test = compare(ours, theirs, seed=seed)
-    return {
-        "n": len(given),
-        "embedding": bootstrap(theirs, seed=seed).as_dict(),
-        "difference": test.difference.as_dict(),
-        "p_value": test.p_value,
-    }
 
 
 def outside_report(
@@ -317,7 +233,6 @@ def probe_report(
     questions: Sequence[Row],
     *,
     seed: int = 0,
-    draws: int = DRAWS,
 ) -> dict[str, Any]:
     """Accuracy beside chance; a question about a tool the model does not have counts as wrong and is counted."""
     right = [float(row["letter"] == question["answer"]) for row, question in pair_up(predictions, questions)]
@@ -327,7 +242,7 @@ def probe_report(
         options = Counter(len(question["choices"]) for question in asked)
         slices[domain] = {
             "n": len(asked),
-            "accuracy": bootstrap([right[at] for at in chosen], seed=seed, draws=draws).as_dict(),
+            "accuracy": bootstrap([right[at] for at in chosen], seed=seed).as_dict(),
             "random": random_baseline(asked),
             "options": {str(count): options[count] for count in sorted(options)},
         }

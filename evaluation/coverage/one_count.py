@@ -1,24 +1,22 @@
 """Pages whose numbers are all of one count, though they are read in several queries."""
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any
 
-from django.db import connection
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
+
+from evaluation.models import DomainRollup
 
 View = Callable[..., HttpResponse]
 TRIES = 3
-NEWEST = (
-    "SELECT (SELECT max(id) FROM evaluation_groupdefinition), (SELECT max(at) FROM evaluation_domainrollup)"
-)
 
 
-def newest_count() -> tuple[Any, ...]:
-    """The definition of groups in force, and when rollups were stored last; one query."""
-    with connection.cursor() as cursor:
-        cursor.execute(NEWEST)
-        newest: tuple[Any, ...] = cursor.fetchone()
+def newest_count() -> datetime | None:
+    """When rollups were stored last; one query."""
+    newest: datetime | None = DomainRollup.objects.aggregate(at=Max("at"))["at"]
     return newest
 
 

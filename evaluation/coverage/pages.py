@@ -67,7 +67,7 @@ GROUPS_OF_STATES = {
 
 def domain_coverage(slug: str) -> DomainCoverage:
     """Without its recall; raises Http404."""
-    for page in coverage(slug, recall=False):
+    for page in coverage(slug):
         return page
     raise Http404
 

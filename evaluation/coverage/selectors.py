@@ -6,21 +6,20 @@ for the stamp it was given, so no number is ever older than the page.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import combinations
 from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q
 
 from catalog.core.edges import summary
 from catalog.models import Cluster, Clustering, Domain, Tool
-from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
+from evaluation.benchmarks.selectors import RESULTS
 from evaluation.core import coverage as core
 from evaluation.core.confusion import rule_chance
-from evaluation.core.coverage import ClusterCoverage, ClusterFacts, QueryGroups, RuleFacts, Totals
+from evaluation.core.coverage import ClusterCoverage, ClusterFacts, RuleFacts, Totals
 from evaluation.models import Evaluation
-from rules.models import ChangeRequest, RuleChange, RuleReading, RuleVersion
+from rules.models import ChangeRequest, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import OUTDONE, without_stale
 from trace_site.database import Generation
@@ -265,7 +264,6 @@ class DomainCoverage:
     ranked: list[ClusterRow]  # gaps, then the rest in the clustering's order
     by_id: dict[int, ClusterRow]
     outside: list[OutsideRow]
-    recall: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The machine form of `manage.py coverage --json`."""
@@ -298,29 +296,29 @@ class DomainCoverage:
                 }
                 for gap in self.gaps
             ],
-            "recall": self.recall,
         }
 
 
-def coverage(domain: str | None = None, *, recall: bool = True) -> list[DomainCoverage]:
+def coverage(domain: str | None = None) -> list[DomainCoverage]:
     """Every domain, or one; the number of queries does not depend on how much there is."""
     pages = _pages(stamps(), champion_versions())
-    chosen = [page for slug, page in pages.items() if domain in (None, slug)]
-    recalls = recall_by_domain() if recall and chosen else {}
-    return [replace(page, recall=recalls.get(page.domain, {})) for page in chosen]
+    return [page for slug, page in pages.items() if domain in (None, slug)]
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What sorts benchmark queries into covered, uncovered and outside: frozen versions, which can be read again.
-    `dismissed`: ids of clusters; `rules`: {domain: ids of its published versions}; `readings`: ids of what was read in
-    those versions."""
+    """What sorts benchmark queries into covered, uncovered and outside. `dismissed`: ids of clusters; `rules`: {domain:
+    ids of its published versions}; `readings`: ids of what was read in those versions."""
 
     clusterings: dict[str, int]
     dismissed: list[int]
     rules: dict[str, list[int]]
     readings: list[int]
     words: str = core.GROUP_DEFINITION
+
+    @property
+    def rule_count(self) -> int:
+        return sum(map(len, self.rules.values()))
 
     @cached_property
     def hash(self) -> str:
@@ -330,11 +328,11 @@ class Definition:
 def definition_now() -> Definition:
     """By the newest clusterings and what is published; one query."""
     now = stamps()
-    return _definition(now.tools, now.clusters, now.dismissals, now.rules)
+    return definition_by(now.tools, now.clusters, now.dismissals, now.rules)
 
 
 @lru_cache(maxsize=1)
-def _definition(tools: Stamp, clusters: Stamp, dismissals: Stamp, rules: Stamp) -> Definition:
+def definition_by(tools: Stamp, clusters: Stamp, dismissals: Stamp, rules: Stamp) -> Definition:
     book, published = read_clusters(tools, clusters), read_published(rules)
     return Definition(
         {slug: clustering.version for slug, clustering in sorted(book.clusterings.items())},
@@ -344,37 +342,6 @@ def _definition(tools: Stamp, clusters: Stamp, dismissals: Stamp, rules: Stamp) 
     )
 
 
-def groups_by(definition: Definition) -> QueryGroups:
-    """How it sorts queries, read from the readings of the versions it names; two queries."""
-    apart = _pairs_of(definition)
-    named = Q(pk=None)
-    for domain, version in definition.clusterings.items():
-        named |= Q(clustering__domain=domain, clustering__version=version)
-    clusters: dict[str, list[ClusterFacts]] = {}
-    columns = ("pk", "tool_ids", "edges", "mean_similarity", "clustering__domain_id")
-    for pk, members, edges, similarity, domain in Cluster.objects.filter(named).values_list(*columns):
-        pairs = tuple((a, b, cosine) for a, b, cosine, *_ in edges)
-        one = ClusterFacts(pk, frozenset(members), pairs, similarity, pk in definition.dismissed)
-        clusters.setdefault(domain, []).append(one)
-    rows: list[ClusterCoverage] = []
-    for domain, of in clusters.items():
-        rules = [RuleFacts(pk, (), apart.get(pk, frozenset())) for pk in definition.rules.get(domain, ())]
-        rows += core.cover(of, rules)
-    return QueryGroups.build(rows)
-
-
-def _pairs_of(definition: Definition) -> dict[int, frozenset[core.Pair]]:
-    """{version: the pairs it tells apart}; before readings were kept, all pairs of its set."""
-    if definition.readings or definition.words == core.GROUP_DEFINITION:
-        rows = RuleReading.objects.filter(pk__in=definition.readings).order_by()
-        return {version: _pairs(apart) for version, apart in rows.values_list("version", "apart")}
-    versions = RuleVersion.objects.filter(pk__in=[pk for ids in definition.rules.values() for pk in ids])
-    return {
-        pk: frozenset(core.pair_of(a, b) for a, b in combinations((target, *confusables), 2))
-        for pk, target, confusables in versions.values_list("pk", "target_id", "confusable_ids")
-    }
-
-
 def edition() -> str:
     """A name for what coverage says now; it changes whenever the pages would."""
     return content_hash([stamps(), sorted(champion_versions())])[:16]
@@ -382,7 +349,6 @@ def edition() -> str:
 
 @lru_cache(maxsize=1)
 def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
-    """{domain: its page} without recall."""
     tools, book = read_tools(now.tools), read_clusters(now.tools, now.clusters)
     dismissals = read_dismissals(now.clusters, now.dismissals)
     published, drafts = read_published(now.rules), read_drafts(now.tools, now.rules, now.drafts)
@@ -459,9 +425,7 @@ def _row(
     )
 
 
-# The recall that stands beside coverage: of the champion, per domain, inside and outside what rules cover.
-
-DECODES = ("trace", "trace-free", "fast", "beam")  # which evaluation of a model is shown, best first
+# Whose answers stand beside coverage.
 
 
 def shown_model() -> tuple[Model | None, str]:
@@ -471,47 +435,3 @@ def shown_model() -> tuple[Model | None, str]:
         return move.model, "champion"
     evaluated = Evaluation.objects.filter(RESULTS, model__isnull=False).values("model")
     return Model.objects.filter(pk__in=evaluated).select_related("run").order_by("-id").first(), "newest"
-
-
-def recall_by_domain() -> dict[str, dict[str, Any]]:
-    """The recall of each domain, for programs; two queries.
-
-    {domain: {"model", "alias", "cell", "base", "benchmark", "tier", "decode", "groups", "embedding", "same_length"}},
-    from the newest benchmark of the hard tier (else without a tier, else plain) that has queries in the domain.
-    `groups` and `embedding` map all, covered, exceptions, uncovered and outside to
-    {"n", "metrics": {metric: {mean, low, high, n}}}.
-    """
-
-    def preference(row: Evaluation) -> tuple[int, int, int, int]:
-        """The hard tier first, its newest benchmark, then the decode that is served with a trace."""
-        rank = DECODES.index(row.decode) if row.decode in DECODES else len(DECODES)
-        return -TIERS.index(row.benchmark.tier), row.benchmark_id, -rank, row.pk
-
-    model, alias = shown_model()
-    finished = Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None)).select_related("benchmark")
-    found: dict[str, dict[str, Any]] = {}
-    baselines: dict[str, dict[int, Any]] = {}  # {domain: {benchmark: groups}}, the preferred one first
-    for row in sorted(finished, key=preference, reverse=True):
-        metrics: dict[str, Any] = row.metrics or {}
-        for domain, groups in slices(row).items():
-            entry = found.setdefault(domain, {})
-            if row.model_id is None:
-                baselines.setdefault(domain, {}).setdefault(row.benchmark_id, groups)
-            elif model is not None and not entry:
-                entry |= {
-                    "model": model.pk,
-                    "alias": alias,
-                    "cell": model.run.cell,
-                    "base": model.run.base,
-                    "benchmark": str(row.benchmark),
-                    "benchmark_id": row.benchmark_id,
-                    "tier": row.benchmark.tier,
-                    "evaluation": row.pk,
-                    "decode": row.decode,
-                    "groups": groups,
-                    "same_length": metrics.get("same_length", {}).get(domain, {}),
-                }
-    for domain, entry in found.items():
-        known = baselines.get(domain, {})
-        entry["embedding"] = known.get(entry.get("benchmark_id") or next(iter(known), 0), {})
-    return found

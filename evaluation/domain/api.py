@@ -40,12 +40,11 @@ class ShareOut(Shape):
 
 
 class FiguresOut(Shape):
-    """A domain as counted at `counted_at`, by one definition of groups and for one model."""
+    """A domain as counted at `counted_at`, by rules and clusters of one moment and for one model."""
 
     domain: str = field(source="domain_id")
     counted_at: datetime = field(source="at")
     clustering: int | None = field("version; null: no look-alikes were looked for")
-    definition: int = field("of groups", source="definition_id")
     model: int | None = field("null: the embedding answers", source="model_id")
     alias: str = field("champion or newest; empty: no model")
     tools: int

@@ -158,15 +158,12 @@ def citations(model: int | None) -> dict[str, tuple[int, int]]:
         return {}
     traced = Evaluation.objects.filter(RESULTS, model=model, decode=Evaluation.Decode.TRACE)
     newest = traced.order_by("benchmark__name", "-benchmark__version", "-pk").distinct("benchmark__name")
-    rows = newest.values_list("pk", "definition")
-    return _citations(tuple(sorted(rows, key=lambda row: row[0])))
+    return _citations(tuple(sorted(newest.values_list("pk", flat=True))))
 
 
 @lru_cache(maxsize=8)
-def _citations(evaluations: tuple[tuple[int, int | None], ...]) -> dict[str, tuple[int, int]]:
-    """Which codes count as cited follows from the rules, and so from the definition."""
-    of = [pk for pk, _ in evaluations]
-    decided = Prediction.objects.filter(evaluation__in=of, item__data__has_key="rule").filter(
+def _citations(evaluations: tuple[int, ...]) -> dict[str, tuple[int, int]]:
+    decided = Prediction.objects.filter(evaluation__in=evaluations, item__data__has_key="rule").filter(
         ~Q(item__data__rule=None)
     )
     found: defaultdict[str, list[bool]] = defaultdict(list)

@@ -15,7 +15,6 @@ from evaluation.coverage.views import acting
 from evaluation.domain import rules, selectors
 from evaluation.domain.selectors import DomainPage
 from evaluation.models import DomainRollup
-from evaluation.results.groups import groups_standing
 from training.registry.selectors import standing
 
 SHOWN_MISSES = 5
@@ -36,7 +35,6 @@ def home(request: HttpRequest) -> HttpResponse:
         "tabs": [(domain, rollups.get(domain.slug)) for domain in domains],
         "domain": shown or (domains[0] if domains else None),
         "standing": standing(),
-        "groups_standing": groups_standing(),
     }
     if figures is not None:
         page = selectors.domain_page(figures)
@@ -116,7 +114,6 @@ def report(request: HttpRequest, domain: str) -> HttpResponse:
         "every": len(rows),
         "next": rules.next_training(page, rows),
         "trend": selectors.domain_trend(page.figures, size=5),
-        "groups_standing": groups_standing(),
     }
     return render(request, "coverage/report.html", context)
 

@@ -39,13 +39,7 @@ class GateReportOut(Shape):
     rows: list[GateRowOut]
     rules: list[ChangedRule] = field("that the candidate learned and the champion did not")
     notes: list[str]
-    definition: int | None = field(
-        "of groups, that its slices were counted by; null: it has none, or none was kept",
-        source="definition_id",
-    )
-    definition_at: datetime | None = field(source="definition.made_at", default=None)
     groups_moved: bool = field("whether rules or clusters sort queries otherwise now")
-    moved_at: datetime | None = field("since when all else is counted by them; null: it is not")
     created_at: datetime
 
 
@@ -77,7 +71,7 @@ class ModelGate(ApiView):
             raise Http404
         found = Gate.of(report.report)
         report.headline, report.notes = headline(report), list(found.notes)
-        report.groups_moved, report.moved_at = groups_moved(report)
+        report.groups_moved = groups_moved(report)
         report.rows, report.rules = [row_dict(row) for row in found.rows], found.rules
         return Response(GateReportOut(report).data)
 

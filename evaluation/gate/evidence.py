@@ -2,7 +2,7 @@
 
 Only what is served is asked (fast, trace) and the knowledge probes; development halves choose thresholds and are left
 out. Of each, what was measured for this report counts, as the models are served now; the groups of a query are those
-stored with the candidate's answer, by one definition.
+that rules and clusters of now sort it into.
 """
 
 from collections import defaultdict
@@ -18,6 +18,7 @@ from evaluation.core import gate
 from evaluation.core.gate import Asked, ChangedRule, GateRow
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import judge_rule_test
+from evaluation.coverage.grouped import sorting_now
 from evaluation.coverage.selectors import learned_versions
 from evaluation.gate.selectors import asked_of, gated_benchmarks
 from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
@@ -25,7 +26,7 @@ from rules.models import RuleVersion
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-RULE = 4  # of deciding: what another one decided is decided anew
+RULE = 5  # of deciding: what another one decided is decided anew
 Decode = Evaluation.Decode
 ASKED = (Decode.FAST, Decode.TRACE, Decode.LETTERS)
 # one metric a decoding; a written list by two, for a longer list finds more
@@ -49,7 +50,6 @@ class Evidence:
     rules: list[ChangedRule] = field(default_factory=list)
     unmeasured: list[GateRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    definition: int | None = None  # of the groups
     counted_from: dict[str, Any] = field(default_factory=dict)
 
 
@@ -58,16 +58,14 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
     found = Evidence()
     benchmarks = gated_benchmarks()
     made = Evaluation.objects.filter(pk__in=measured, benchmark__in=benchmarks, metrics__isnull=False)
-    by = {
-        (one.model_id, one.benchmark_id, one.decode): one
-        for one in made.order_by("pk").defer("metrics", "clusterings")
-    }
-    scores, found.definition = _scores([one.pk for one in by.values()])
+    by = {(one.model_id, one.benchmark_id, one.decode): one for one in made.order_by("pk").defer("metrics")}
+    scores, sorting = _scores([one.pk for one in by.values()]), sorting_now()
     for benchmark in benchmarks:
         decodes = {*default_decodes(benchmark, candidate), *default_decodes(benchmark, champion or candidate)}
         for decode in ASKED:
             if decode in decodes:
-                asking = Asking(found, benchmark, decode, scores)
+                groups = sorting.of(benchmark.pk) if benchmark.kind == Benchmark.Kind.PRB else {}
+                asking = Asking(found, benchmark, decode, scores, groups)
                 ours = by.get((candidate.pk, benchmark.pk, decode))
                 theirs = by.get((champion.pk, benchmark.pk, decode)) if champion else None
                 asking.tell_missing(ours, theirs, candidate, champion)
@@ -79,7 +77,7 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
     found.counted_from = {
         "rule": RULE,
         **asked_of(candidate, champion),
-        "definition": found.definition,
+        "groups": sorting.definition.hash,
         "evaluations": sorted(one.key for one in by.values()),
         "benchmarks": sorted(one.pk for one in benchmarks),
         "rule_tests": results,
@@ -94,35 +92,24 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
     return found
 
 
-def _scores(evaluations: Collection[int]) -> tuple[dict[int, Scores], int | None]:
-    """And the definition that groups were counted by; read in one statement, so that no recount comes between. A group
-    of another definition, or of one that nobody knows, is none."""
-    columns = (
-        "evaluation",
-        "item",
-        F("item__domain"),
-        "scores",
-        F("evaluation__definition"),
-        F("item__data__side"),
-    )
-    rows = list(Prediction.objects.filter(evaluation__in=evaluations).order_by("item").values_list(*columns))
-    definition = max((row[4] for row in rows if row[4]), default=None)
+def _scores(evaluations: Collection[int]) -> dict[int, Scores]:
+    columns = ("evaluation", "item", F("item__domain"), "scores", F("item__data__side"))
     found: dict[int, Scores] = {one: {} for one in evaluations}
-    for one, item, domain, scores, counted_by, side in rows:
-        known = counted_by is not None and counted_by == definition
-        told = scores if known else {**scores, "group": ""}
-        found[one][item] = (domain, told, is_exception({"side": side}))
-    return found, definition
+    rows = Prediction.objects.filter(evaluation__in=evaluations).order_by("item")
+    for one, item, domain, scores, side in rows.values_list(*columns):
+        found[one][item] = (domain, scores, is_exception({"side": side}))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One benchmark, asked with one decoding. `scores`: of every evaluation."""
+    """One benchmark, asked with one decoding. `scores`: of every evaluation; `groups`: of every item."""
 
     found: Evidence
     benchmark: Benchmark
     decode: str
     scores: dict[int, Scores]
+    groups: dict[int, str]
 
     def collect(
         self, ours: Evaluation | None, theirs: Evaluation | None, baseline: Evaluation | None
@@ -133,28 +120,20 @@ class Asking:
         is_outside = self.benchmark.kind == Benchmark.Kind.OUTSIDE
         if theirs is not None:
             metrics = OUTSIDE if is_outside else METRICS[self.decode]
-            self.compare(self.found.champion, ours, theirs, metrics, ours)
+            self.compare(self.found.champion, ours, theirs, metrics)
         if baseline is not None and not is_outside:
             for to, one in zip(self.found.embedding, (ours, theirs), strict=True):
                 if one is not None:
-                    self.compare(to, one, baseline, FIRST, ours)
+                    self.compare(to, one, baseline, FIRST)
 
-    def compare(
-        self,
-        to: list[Asked],
-        one: Evaluation,
-        other: Evaluation,
-        metrics: tuple[str, ...],
-        candidate: Evaluation,
-    ) -> None:
-        """`candidate`: whose groups count, also where the champion meets the embedding."""
-        a, b, grouped = (self.scores[each.pk] for each in (one, other, candidate))
+    def compare(self, to: list[Asked], one: Evaluation, other: Evaluation, metrics: tuple[str, ...]) -> None:
+        a, b = (self.scores[each.pk] for each in (one, other))
         for metric in metrics:
             items = [item for item in a if item in b and metric in a[item][1] and metric in b[item][1]]
             if items:
                 columns = (
                     [a[item][0] for item in items],
-                    [grouped[item][1].get("group", "") if item in grouped else "" for item in items],
+                    [self.groups.get(item, "") for item in items],
                     [float(a[item][1][metric]) for item in items],
                     [float(b[item][1][metric]) for item in items],
                 )

@@ -1,7 +1,6 @@
 """Reads of gate reports: which benchmarks a gate asks, which report counts, and what it says in sentences."""
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -11,7 +10,7 @@ from evaluation.benchmarks.selectors import TIERS, backend_of, newest_benchmarks
 from evaluation.core.gate import CHAMPION, EMBEDDING, FAIL, PASS, ChangedRule, Gate, GateRow
 from evaluation.core.metrics import ALL
 from evaluation.coverage.selectors import definition_now
-from evaluation.models import Benchmark, GateReport, GroupDefinition
+from evaluation.models import Benchmark, GateReport
 from trace_site.jobs import Job
 from training.models import UNDER_WAY, Model
 from training.registry.gate import GateWord
@@ -28,7 +27,7 @@ def gated_benchmarks() -> list[Benchmark]:
 
 
 def reports() -> QuerySet[GateReport]:
-    return GateReport.objects.select_related("candidate__run", "champion__run", "definition").defer(
+    return GateReport.objects.select_related("candidate__run", "champion__run").defer(
         "candidate__card", "champion__card", "candidate__run__log_tail", "champion__run__log_tail"
     )
 
@@ -59,14 +58,9 @@ def outdated(report: GateReport) -> str:
     return ""
 
 
-def groups_moved(report: GateReport) -> tuple[bool, datetime | None]:
-    """Whether rules or clusters sort queries otherwise by now, and since when by another definition than the report's
-    (None: a recount is still to come). Two queries."""
-    own = report.definition
-    if own is None or own.hash == definition_now().hash:
-        return False, None
-    newer = GroupDefinition.objects.filter(pk__gt=own.pk).order_by("pk")
-    return True, newer.values_list("made_at", flat=True).first()
+def groups_moved(report: GateReport) -> bool:
+    """Whether rules or clusters sort queries otherwise by now. One query."""
+    return report.counted_from.get("groups") not in (None, definition_now().hash)
 
 
 # The report in sentences: for notices, the command, and whoever promotes.

@@ -68,7 +68,6 @@ def report_make(
             defaults={
                 "candidate": candidate,
                 "champion": champion,
-                "definition_id": found.definition,
                 "verdict": made.verdict,
                 "report": made.as_dict(),
                 "counted_from": found.counted_from,

@@ -35,7 +35,6 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
     show = show if show in SHOWN else ""
     stands = standing()
     champion = stands.move.model_id if stands.move else None
-    moved, moved_at = groups_moved(report)
     context = {
         "report": report,
         "gate": found,
@@ -59,8 +58,7 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
         "is_champion": report.candidate_id == champion,
         "other_champion": champion not in (report.champion_id, report.candidate_id),
         "outdated": outdated(report),
-        "moved": moved,
-        "moved_at": moved_at,
+        "moved": groups_moved(report),
         "level": round(100 * (1 - 2 * found.alpha)),
         "once": round(1 / found.alpha),
     }

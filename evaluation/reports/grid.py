@@ -2,6 +2,7 @@
 and metric. What was never trained or measured is said."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -13,10 +14,9 @@ from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import guessing, mixed_backends
 from evaluation.core.coverage import LINES
-from evaluation.coverage.one_count import one_count
+from evaluation.coverage.grouped import Figures, grouped
 from evaluation.models import Evaluation
 from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
-from evaluation.results.groups import groups_standing
 from training.models import Model, Run
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -59,12 +59,12 @@ class Section:
 
 
 @require_GET
-@one_count
 def grid(request: HttpRequest) -> HttpResponse:
-    """Five queries, those of the aliases and the definition of groups, however many cells there are."""
+    """Five queries, those of the aliases and, for a group, three more, however many cells there are."""
     choice = Choice.of_query(request.GET)
     found = choice.evaluations()
     columns = choice.columns(found)
+    groups = grouped(found) if choice.group else {}
     everything = list(models())
     shown = [one for one in everything if choice.snapshot in (0, one.run.snapshot_id)]
     context = {
@@ -73,8 +73,8 @@ def grid(request: HttpRequest) -> HttpResponse:
         "groups": LINES,
         "columns": columns,
         "heads": heads(columns),
-        "sections": sections(shown, found, columns, choice),
-        "baseline": baseline(found, columns, choice),
+        "sections": sections(shown, found, columns, choice, groups),
+        "baseline": baseline(found, columns, choice, groups),
         "guessing": [
             guessing(found, one.benchmark, one.domain) for one in columns if choice.kind == "probes"
         ],
@@ -83,7 +83,6 @@ def grid(request: HttpRequest) -> HttpResponse:
         "snapshots": sorted({one.run.snapshot_id for one in everything}, reverse=True),
         "mixed": mixed_backends(found),
         "has_pocket": any(one.run.base == "pocket" for one in shown),
-        "groups_standing": groups_standing() if choice.group else None,
     }
     return render(request, "evaluation/grid.html", context)
 
@@ -120,7 +119,11 @@ def by_model(found: list[Evaluation]) -> dict[tuple[int | None, int], Evaluation
 
 
 def sections(
-    models: list[Model], found: list[Evaluation], columns: list[Column], choice: Choice
+    models: list[Model],
+    found: list[Evaluation],
+    columns: list[Column],
+    choice: Choice,
+    groups: Mapping[int, Figures],
 ) -> list[Section]:
     """Untrained bases and Stage 1 first, then as the paper; in a section by format, k and age. Models with the same
     weights share a row."""
@@ -143,19 +146,24 @@ def sections(
         alike[weights(model)].append(model)
     for of in alike.values():
         run, why = of[0].run, why_missing(of[0], choice.decode)
-        cells = [cell(measured(of, one), one, choice.group, why) for one in columns]
+        cells = [cell(measured(of, one), one, why, choice.group, groups) for one in columns]
         title = f"{RETRIEVALS[Run.Retrieval(run.retrieval)]} (M = {run.memo}, R = {run.retrieval})"
         section = rows.setdefault((run.retrieval, run.memo), Section(title))
         section.rows.append(Row([(one, aliases.get(one.pk, [])) for one in of], cells))
     return list(rows.values())
 
 
-def baseline(found: list[Evaluation], columns: list[Column], choice: Choice) -> list[Cell]:
+def baseline(
+    found: list[Evaluation], columns: list[Column], choice: Choice, groups: Mapping[int, Figures]
+) -> list[Cell]:
     """Of the plain embedding, in the same harness; only lists that are ranked can be compared with it."""
     known = by_model([one for one in found if one.model_id is None])
     if not known:
         return []
-    return [cell(known.get((None, one.benchmark.pk)), one, choice.group, "not measured") for one in columns]
+    return [
+        cell(known.get((None, one.benchmark.pk)), one, "not measured", choice.group, groups)
+        for one in columns
+    ]
 
 
 def which_cells(

@@ -1,6 +1,6 @@
 """What a table of models shows: which benchmark and decoding, which metrics of it, and the cell of each evaluation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from evaluation.benchmarks.selectors import (
 )
 from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, LIST_METRICS, METRICS, RANKED_METRICS
+from evaluation.coverage.grouped import Figures
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
 from training.models import Model, Run
 
@@ -154,10 +155,17 @@ def domains(found: Iterable[Evaluation]) -> list[str]:
     return sorted({name for one in found for name in slices(one) if name != ALL})
 
 
-def cell(of: Evaluation | None, column: Column, group: str, why: str) -> Cell:
+def cell(
+    of: Evaluation | None,
+    column: Column,
+    why: str,
+    group: str = "",
+    groups: Mapping[int, Figures] | None = None,
+) -> Cell:
+    """`groups`: the figures of evaluations with those of their groups, where one is asked for."""
     if of is None:
         return Cell({}, why=why)
-    figures = slices(of).get(column.domain) or {}
+    figures = ((groups or {}).get(of.pk) or slices(of)).get(column.domain) or {}
     if of.decode != Decode.LETTERS:
         figures = figures.get(group or ALL) or {}
     if not figures:

@@ -86,7 +86,7 @@ def pareto(request: HttpRequest) -> HttpResponse:
     points = []
     for model in models().filter(run__retrieval__in=SWEPT).order_by("pk"):
         cells = [
-            cell(known.get((model.pk, of.pk)), Column(of, at, name, ""), "", why_missing(model, with_))
+            cell(known.get((model.pk, of.pk)), Column(of, at, name, ""), why_missing(model, with_))
             if of
             else Cell({}, why="no benchmark")
             for of, at, name, with_ in (

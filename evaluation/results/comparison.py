@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import backend_of, backend_words, newest_benchmarks, rule_results
+from evaluation.benchmarks.selectors import SEED, backend_of, backend_words, newest_benchmarks, rule_results
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core.comparison import Difference, differences
 from evaluation.core.metrics import judge_rule_test
@@ -20,7 +20,6 @@ from evaluation.core.stats import DRAWS
 from evaluation.gate.selectors import newest_report
 from evaluation.gate.services import gate_request
 from evaluation.models import Benchmark, Comparison, Evaluation, GateReport, Prediction
-from evaluation.results.scoring import SEED
 from trace_site.jobs import JobContext
 from trace_site.paging import number_of
 from training.models import Model
@@ -102,7 +101,7 @@ def _finished(*models: Model) -> list[Evaluation]:
     def order(one: Evaluation) -> tuple[int, str, int, int]:
         return kinds.index(one.benchmark.kind), one.benchmark.name, decodes.index(one.decode), one.pk
 
-    return sorted(rows.defer("metrics", "clusterings"), key=order)
+    return sorted(rows.defer("metrics"), key=order)
 
 
 def _matched(

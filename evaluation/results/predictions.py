@@ -12,10 +12,9 @@ from django.db.models.fields.json import KT
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, newest_benchmarks, retrieval_benchmarks
 from evaluation.core.comparison import verdict_of
-from evaluation.core.coverage import EXCEPTIONS
-from evaluation.core.items import TARGET_SIDES
-from evaluation.core.metrics import METRICS, RANKED_DECODES, cited_codes
+from evaluation.core.metrics import METRICS, RANKED_DECODES
 from evaluation.core.stats import compare
+from evaluation.coverage.grouped import Sorting, group_filter, sorting_now
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
 from synthesis.samples.checks import Span, trace_spans
@@ -63,7 +62,7 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         if filters.get(name):
             found = found.filter(**{column: filters[name]})
     if filters.get("group"):
-        found = of_group(found, filters["group"])
+        found = found.filter(group_filter(of, filters["group"]))
     if filters.get("tier"):
         found = of_tier(found, filters["tier"])
     if filters.get("cited") in CITED:
@@ -78,14 +77,6 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
     return found
-
-
-# of a benchmark's request
-IS_EXCEPTION = Q(item__data__has_key="side") & ~Q(item__data__side__in=TARGET_SIDES)
-
-
-def of_group(rows: QuerySet[Prediction], group: str) -> QuerySet[Prediction]:
-    return rows.filter(IS_EXCEPTION if group == EXCEPTIONS else Q(scores__group=group))
 
 
 def of_tier(rows: QuerySet[Prediction], tier: str) -> QuerySet[Prediction]:
@@ -143,20 +134,18 @@ class ShownPrediction:
 
 
 def shown(rows: Sequence[Prediction], of: Evaluation, metric: str = "") -> list[ShownPrediction]:
-    """`metric`: what says that an answer is right. One query, and one more for traces stored before their citations."""
+    """`metric`: what says that an answer is right. Two queries."""
     metric = metric or main_metric(of)
     if of.decode == LETTERS:
         return [_letter(row, metric) for row in rows]
-    has_traces = of.decode not in RANKED_DECODES
     known: dict[str, int] = {}
-    if has_traces and any("cited" not in row.scores for row in rows):
-        known = dict(Rule.objects.values_list("code", "pk"))
-    elif rows:
+    if rows:
         codes = {str(row.item.data.get("rule")) for row in rows} | {
             code for row in rows for code in row.scores.get("cited", ())
         }
         known = dict(Rule.objects.filter(code__in=codes).values_list("code", "pk"))
-    return [_list(row, of, metric, known) for row in rows]
+    sorting = sorting_now() if of.benchmark.kind == Benchmark.Kind.PRB else None
+    return [_list(row, of, metric, known, sorting) for row in rows]
 
 
 def _letter(row: Prediction, metric: str) -> ShownPrediction:
@@ -168,15 +157,15 @@ def _letter(row: Prediction, metric: str) -> ShownPrediction:
     return ShownPrediction(row, data.get("question", ""), gold, given, right)
 
 
-def _list(row: Prediction, of: Evaluation, metric: str, rules: Mapping[str, int]) -> ShownPrediction:
+def _list(
+    row: Prediction, of: Evaluation, metric: str, rules: Mapping[str, int], sorting: Sorting | None
+) -> ShownPrediction:
     data, output, text = row.item.data, row.output, str(row.output.get("trace") or "")
     gold, tools = data["tools"], output.get("tools", [])[:SHOWN]
     trace = ""
     if output.get("follows_trace") is not None:
         trace = "follows" if output["follows_trace"] else "differs" if output["trace_tools"] else "silent"
-    cited = row.scores.get("cited")
-    if cited is None:
-        cited = cited_codes(text, rules)
+    cited = row.scores.get("cited") or ()
     names = {*gold, *tools, *output.get("trace_tools", ())}
     rule = data.get("rule")
     return ShownPrediction(
@@ -187,7 +176,7 @@ def _list(row: Prediction, of: Evaluation, metric: str, rules: Mapping[str, int]
         right=row.scores.get(metric, 0) >= 1,
         cited=[(code, rules.get(code)) for code in cited],
         decides=(str(rule), rules.get(str(rule))) if rule else None,
-        group=row.scores.get("group", "") if of.definition_id else "",
+        group=sorting.of(of.benchmark_id).get(row.item_id, "") if sorting else "",
         trace=trace,
         ends_with=output.get("trace_tools", ()),
         spans=trace_spans(text, names, gold, cited) if text else (),
@@ -207,7 +196,7 @@ def compared(
     many queries."""
     sides: list[dict[int, dict[str, Any]]] = []
     for of in (a, b):
-        found = narrowed(of.predictions.all(), group, domain)
+        found = narrowed(of, group, domain)
         sides.append(dict(found.values_list("item_id", "scores")))
     shared = sorted(sides[0].keys() & sides[1].keys())
     rows = []
@@ -223,9 +212,8 @@ def compared(
     return rows, len(shared)
 
 
-def narrowed(rows: QuerySet[Prediction], group: str, domain: str) -> QuerySet[Prediction]:
-    if group:
-        rows = of_group(rows, group)
+def narrowed(of: Evaluation, group: str, domain: str) -> QuerySet[Prediction]:
+    rows = of.predictions.filter(group_filter(of, group)) if group else of.predictions.all()
     return rows.filter(item__domain=domain) if domain else rows
 
 
@@ -252,7 +240,7 @@ def flips(
     asked = b.predictions.all()
     right = Q(**{f"scores__{metric}__gte": 1})
     theirs = asked.filter(right).values("item")
-    mine = narrowed(a.predictions.select_related("item"), group, domain).filter(item__in=asked.values("item"))
+    mine = narrowed(a, group, domain).select_related("item").filter(item__in=asked.values("item"))
     if words:
         mine = mine.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
     only_a, only_b = right & ~Q(item__in=theirs), ~right & Q(item__in=theirs)

@@ -1,8 +1,8 @@
 """Rollups of coverage and confusion: counted beside what is shown, stored in one transaction, row by row what differs.
 
-A rollup stands for one definition of groups, one model and one window of recorded requests, and says when it was
-counted. Its key is of all that it was counted from. A recount job that brings in another definition stores the rollups
-with it; whatever else moved (samples, drafts, the model, what was measured or reported, the day), a sweeper counts.
+A rollup stands for the rules and clusters of one moment, one model and one window of recorded requests, and says when
+it was counted. Its key is of all that it was counted from; where that moved, a sweeper counts again: at once where it
+is rules, clusters or the model, else (samples, drafts, what was measured or reported, the day) after PATIENCE.
 """
 
 from collections import Counter
@@ -20,6 +20,7 @@ from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL
 from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, still_there, traffic
 from evaluation.coverage.selectors import (
+    Definition,
     DomainCoverage,
     ToolName,
     champion_versions,
@@ -33,17 +34,16 @@ from evaluation.models import (
     ClusterRollup,
     DomainPoint,
     DomainRollup,
-    GroupDefinition,
     LabelledOutcome,
     ToolRollup,
 )
-from evaluation.results.groups import in_force, lock
 from synthesis.core.agreement import Bounds
-from trace_site.database import database_now
+from trace_site.database import database_now, hold_lock
 from trace_site.lib.files import content_hash
 from training.models import Model
 
-EDITION = 4  # of the arithmetic: another one makes a recount due
+LOCK = 7_210_405  # advisory lock number: one process stores at a time
+EDITION = 5  # of the arithmetic: another one makes a recount due
 PATIENCE = timedelta(seconds=60)  # between two counts by the sweeper, however much samples and drafts move
 Values = dict[str, Any]
 ROWS = 2000  # of one statement
@@ -54,7 +54,7 @@ OF = ("item_id", "sample_id", "request_id")
 class Now:
     """All that rollups are counted from, as it stands."""
 
-    definition: str  # hash
+    definition: Definition
     model: Model | None
     alias: str
     window: Window
@@ -64,9 +64,10 @@ class Now:
     @classmethod
     def read(cls) -> "Now":
         """Eight queries."""
-        (model, alias), window, definition = shown_model(), Window.now(), definition_now().hash
+        (model, alias), window, definition = shown_model(), Window.now(), definition_now()
         standing = Standing.now(model)
-        parts = [EDITION, stamps(), sorted(champion_versions()), model.pk if model else None, definition]
+        parts = [EDITION, stamps(), sorted(champion_versions()), model.pk if model else None]
+        parts.append(definition.hash)
         key = content_hash([*parts, [str(day) for day in window], standing])
         return cls(definition, model, alias if model else "", window, standing, key)
 
@@ -84,7 +85,7 @@ class Figures:
 
 def count() -> Figures:
     """Reads and computes; writes nothing."""
-    now, pages = Now.read(), coverage(recall=False)
+    now, pages = Now.read(), coverage()
     tools = read_tools(stamps().tools)
     ids = {tool.name: tool.id for tool in tools.values()}
     ground = Ground.build([row.coverage for page in pages for row in page.clusters])
@@ -230,6 +231,7 @@ def _domain_of(
     told = page.totals
     return {
         "clustering": page.clustering,
+        "versions": now.definition.rules.get(page.domain, []),
         "model_id": now.model.pk if now.model else None,
         "alias": now.alias,
         "tools": page.tools,
@@ -273,13 +275,13 @@ def _share(found: list[Labelled], side: str) -> dict[str, int]:
 # Storing.
 
 
-def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
+def store(found: Figures) -> dict[str, int]:
     """Write what differs from what is stored; how many rows of each kind did. The caller holds the lock. A point of the
     trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved,
     or a recorded request was erased, while it was counted: the next count comes. Samples and drafts may have moved:
     then the key is older than the numbers, and they are counted again."""
     model = shown_model()[0]
-    if not (found.now.definition == definition.hash == definition_now().hash and found.now.model == model):
+    if found.now.definition.hash != definition_now().hash or found.now.model != model:
         return {}
     requests = {pk for of, pk in found.outcomes if of == "request_id"}
     if still_there(requests) != requests:
@@ -291,7 +293,7 @@ def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
         "clusters": _put(ClusterRollup, found.clusters, _stored(ClusterRollup, "cluster_id"), at=at),
         "domains": 0,
     }
-    before = {row.domain_id: row for row in DomainRollup.objects.select_related("definition")}
+    before = {row.domain_id: row for row in DomainRollup.objects.all()}
     for slug, values in found.domains.items():
         old = before.get(slug)
         changed["domains"] += old is None or any(
@@ -300,7 +302,7 @@ def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
         row = DomainRollup(
             pk=old.pk if old else None,
             domain_id=slug,
-            definition=definition,
+            sorted_by=found.now.definition.hash,
             at=at,
             key=found.now.key,
             **values,
@@ -308,7 +310,7 @@ def store(found: Figures, definition: GroupDefinition) -> dict[str, int]:
         row.save()
         why = _moved(old, row)
         if why is not None:
-            DomainPoint.objects.create(domain_id=slug, definition=definition, at=at, why=why, **values)
+            DomainPoint.objects.create(domain_id=slug, at=at, why=why, **values)
     DomainRollup.objects.exclude(domain__in=found.domains).delete()
     return changed
 
@@ -318,7 +320,7 @@ def _moved(old: DomainRollup | None, new: DomainRollup) -> Values | None:
     if old is None or old.clustering is None:
         return {} if new.clustering is not None else None
     why: Values = {}
-    rules, were = (set(row.definition.rules.get(row.domain_id, ())) for row in (new, old))
+    rules, were = set(new.versions), set(old.versions)
     if rules != were:
         why["rules"] = {"added": sorted(rules - were), "gone": sorted(were - rules)}
     if new.clustering != old.clustering:
@@ -387,14 +389,14 @@ def is_behind(now: Now) -> bool:
 
 
 def sweep() -> int:
-    """Count again where something moved and the definition of groups stays; how many rows differed."""
-    row = in_force()
-    if row is None or row.hash != definition_now().hash:
-        return 0  # the job that brings in the definition counts these too
+    """Count again where something moved; how many rows differed."""
     now = Now.read()
     last = DomainRollup.objects.order_by("at").first()
-    promoted = last is not None and last.model_id != (now.model.pk if now.model else None)
-    if not is_behind(now) or (last and not promoted and last.at > database_now() - PATIENCE):
+    moved = last is None or (last.sorted_by, last.model_id) != (
+        now.definition.hash,
+        now.model and now.model.pk,
+    )
+    if not is_behind(now) or (last and not moved and last.at > database_now() - PATIENCE):
         return 0
     return sum(refresh().values())
 
@@ -403,6 +405,5 @@ def refresh() -> dict[str, int]:
     """Count and store, whatever the keys say; how many rows of each kind differed, nothing where `store` waits."""
     found = count()
     with transaction.atomic():
-        lock()
-        row = in_force()
-        return store(found, row) if row is not None else {}
+        hold_lock(LOCK)
+        return store(found)

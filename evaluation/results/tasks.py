@@ -11,6 +11,7 @@ from django.conf import settings
 
 from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
+from evaluation.benchmarks.selectors import SEED, benchmark_rows
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.core.asking import labelled_item, labelled_question
 from evaluation.core.embedding import EmbeddingRows, ranked
@@ -18,11 +19,9 @@ from evaluation.core.report import asked_at_once
 from evaluation.gate.services import report_make
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
 from evaluation.results import comparison
-from evaluation.results.groups import DefinitionMoved
 from evaluation.results.kept_out import KeptOutWork
-from evaluation.results.recount import recount
 from evaluation.results.rule_tests import RuleTestWork
-from evaluation.results.scoring import SEED, benchmark_rows, publish, score
+from evaluation.results.scoring import publish, score
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
@@ -60,7 +59,7 @@ def measure(
     chosen: Iterable[Benchmark] | None = None,
     decodes: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Make what is missing; a finished evaluation costs no forward, at most a recount from its predictions.
+    """Make what is missing; a finished evaluation costs no forward.
 
     Raises JobPostponed while tools are being embedded, TraceError `incomplete` when a planned one is not finished.
     """
@@ -88,7 +87,7 @@ def _measure(
     ):  # what this job began for a catalog that has moved on since: nobody would ever finish it
         begun = Evaluation.objects.filter(job=ctx.job, metrics__isnull=True)
         begun.exclude(key__in=[unit.key for unit in units]).delete()
-    result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": recount(ctx), "skipped": []}
+    result: dict[str, Any] = {"evaluations": [], "computed": 0, "skipped": []}
     if needs_baseline and not Tool.objects.filter(embedding__isnull=False).exists():
         why = "the catalog has no embeddings; run manage.py catalog_neighbours"
         result["skipped"] = [f"embedding baseline: {why}"]
@@ -227,17 +226,15 @@ class Work:
         predictions = self.predictions(written)
         if not any("backend" in row for row in written):  # a server forms batches of its own
             evaluation.hardware["at_once"] = asked_at_once(written)
-        while not self.published:
-            # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
-            scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
-            try:
-                with ctx.guard():
-                    if self.unit.key != evaluation.key:
-                        raise CatalogMoved
-                    publish(evaluation=evaluation, predictions=predictions, rows=self.rows, scored=scored)
-                self.published = True
-            except DefinitionMoved:
-                ctx.check()
+        # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
+        metrics, cited = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
+        with ctx.guard():
+            if self.unit.key != evaluation.key:
+                raise CatalogMoved
+            publish(
+                evaluation=evaluation, predictions=predictions, rows=self.rows, metrics=metrics, cited=cited
+            )
+        self.published = True
         result["computed"] += 1
 
 

@@ -16,10 +16,9 @@ from evaluation.core.comparison import SIZE
 from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import LINES
 from evaluation.core.metrics import ALL, METRICS
-from evaluation.coverage.one_count import one_count
+from evaluation.coverage.grouped import grouped, lists_beside_baseline
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
-from evaluation.results.groups import groups_standing
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.core.agreement import wilson
 from synthesis.samples.lineage import Made
@@ -46,16 +45,14 @@ FILTERS = (
 
 
 @require_GET
-@one_count
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(evaluations(), pk=pk)
     filters = {name: request.GET.get(name, "") for name in FILTERS}
-    if evaluation.definition_id is None:
-        filters["group"] = ""
     found = reads.predictions(evaluation, filters)
     page = keyset(found, request.GET.get("after", ""))
     facets = selectors.facet_rows(evaluation)
-    slices = selectors.slice_rows(evaluation)
+    beside = lists_beside_baseline([evaluation]).get(evaluation.pk)
+    slices = selectors.slice_rows(evaluation, grouped([evaluation])[evaluation.pk], beside)
     context = {
         "evaluation": evaluation,
         "name": selectors.model_name(evaluation.model),
@@ -67,11 +64,10 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "citations": selectors.CITATIONS,
         "cited": reads.CITED,
         "chosen": [(name, filters[name]) for name in ("tier", "style", "side") if filters[name]],
-        "groups_standing": groups_standing() if evaluation.definition_id else None,
+        "groups": LINES if evaluation.benchmark.kind == Benchmark.Kind.PRB else (),
         "filters": filters,
         "page": page,
         "shown": reads.shown(page.rows, evaluation),
-        "groups": LINES,
         "traces": [(key, label) for key, (label, _) in reads.TRACES.items()]
         if evaluation.decode in selectors.TRACED
         else [],
@@ -85,7 +81,6 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def compare(request: HttpRequest) -> HttpResponse:
     """Model A minus model B on the queries both answered, and every query that only one of them answers right."""
     a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
@@ -100,9 +95,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) -> dict[str, Any]:
-    """Of two evaluations of one benchmark. Groups are those in force: of two that have none yet, none is shown."""
-    if a.definition_id is None or b.definition_id is None:
-        filters["group"] = ""
+    """Of two evaluations of one benchmark."""
     group, domain = filters["group"], filters["domain"]
     rows, n = reads.compared(a, b, group, domain)
     known = [(row["metric"], row["title"]) for row in rows if row["metric"] != SIZE]
@@ -113,7 +106,7 @@ def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) ->
         "n": n,
         "known": known,
         "domains": sorted(name for name in selectors.slices(a) if name != ALL),
-        "groups_standing": groups_standing() if a.definition_id and b.definition_id else None,
+        "groups": LINES if a.benchmark.kind == Benchmark.Kind.PRB else (),
         "kept": urlencode(
             {"a": a.pk, "b": b.pk, **{name: filters[name] for name in ("group", "domain") if filters[name]}}
         ),
@@ -122,7 +115,7 @@ def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) ->
     for side, of in (("a", a), ("b", b)):
         found[f"name_{side}"] = selectors.model_name(of.model)
         found[f"answered_{side}"] = selectors.backend_words(of)
-        found[f"length_{side}"] = reads.list_length(of, reads.narrowed(of.predictions.all(), group, domain))
+        found[f"length_{side}"] = reads.list_length(of, reads.narrowed(of, group, domain))
     if filters["by"]:
         which = reads.flips(a, b, filters["by"], filters["flip"], group, domain, filters["q"])
         page = keyset(which, after)
@@ -139,12 +132,11 @@ def benchmark_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def model_results(request: HttpRequest, pk: int) -> HttpResponse:
     """What stands behind a model's row: every benchmark, decoding and group, and every probe."""
     model = get_object_or_404(Model.objects.select_related("run__snapshot"), pk=pk)
     domain = request.GET.get("domain", ALL)
-    rows = selectors.model_matrix(model, domain)
+    rows = model_matrix(model, domain)
     probes = evaluations().filter(model=model, decode=Evaluation.Decode.LETTERS, metrics__isnull=False)
     context = {
         "model": model,
@@ -158,9 +150,35 @@ def model_results(request: HttpRequest, pk: int) -> HttpResponse:
             (of, sorted(selectors.slices(of).items(), key=lambda part: (part[0] != ALL, part[0])))
             for of in probes.order_by("benchmark__kind", "benchmark__name", "-pk")
         ],
-        "groups_standing": groups_standing(),
     }
     return render(request, "evaluation/model_results.html", context)
+
+
+def model_matrix(model: Model, domain: str = ALL) -> list[tuple[Evaluation, list[dict[str, Any]]]]:
+    """Every evaluation of a model on requests, the hard tier and the newest version of a benchmark first, and its rows
+    of the domain with `cells` in the order of COLUMNS; three queries, and two more for
+    what this process has not counted."""
+    found = list(evaluations().filter(model=model, benchmark__kind=Benchmark.Kind.PRB, metrics__isnull=False))
+    decodes = Evaluation.Decode.values
+    figures, matrix = grouped(found), []
+    for of in sorted(
+        found,
+        key=lambda one: (
+            selectors.TIERS.index(one.benchmark.tier),
+            one.benchmark.name,
+            -one.benchmark.version,
+            decodes.index(one.decode),
+            one.pk,
+        ),
+    ):
+        rows = [
+            row | {"cells": [dict(row["cells"]).get(name, {}) for name in selectors.COLUMNS]}
+            for row in selectors.slice_rows(of, figures[of.pk])
+            if row["domain"] == domain
+        ]
+        if rows:
+            matrix.append((of, rows))
+    return matrix
 
 
 @require_GET

@@ -1,7 +1,7 @@
 """What the rules taught the champion: read beside its control and the embedding, each tier and decoding apart.
 
 The control differs from the champion in nothing but the rule samples (`control.py`). A process keeps what it computed:
-predictions never change, and the definition of groups is part of what a result is kept under.
+predictions never change, and the groups of their requests are part of what a result is kept under.
 """
 
 from collections import defaultdict
@@ -18,6 +18,7 @@ from evaluation.benchmarks.selectors import RESULTS, TIERS, rule_results
 from evaluation.core.comparison import METRIC, TaughtCell, ThreeAnswers, taught_cells
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import ALL, cited_codes
+from evaluation.coverage.grouped import sorting_now
 from evaluation.coverage.selectors import shown_model
 from evaluation.models import Benchmark, Evaluation, Prediction
 from evaluation.results.predictions import cites_needlessly
@@ -134,14 +135,15 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
     rows = (
         Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None) | Q(model=control))
         .filter(decode__in=[*SERVED, Evaluation.Decode.EMBEDDING])
-        .select_related("benchmark", "definition")
-        .defer("metrics", "clusterings", "definition__rules", "definition__dismissed")
+        .select_related("benchmark")
+        .defer("metrics")
         .order_by("benchmark__version", "pk")
     )
     by = {(row.model_id, row.benchmark_id, row.decode): row for row in rows}
     # the control as the model itself answered: what another backend answered is no comparison
     alike = {(row.model_id, row.benchmark_id, row.decode, row.backend): row for row in rows}
     newest = {row.benchmark.name: row.benchmark for row in rows if row.model_id == model.pk}
+    sorting = sorting_now()
     for benchmark in sorted(newest.values(), key=lambda one: (TIERS.index(one.tier), -one.pk)):
         embedding = by.get((None, benchmark.pk, Evaluation.Decode.EMBEDDING))
         for decode in SERVED:
@@ -149,15 +151,17 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
                 side = (control.pk, benchmark.pk, decode, ours.backend) if control else None
                 theirs = alike.get(side) if side else None
                 ids = (theirs.pk if theirs else None, embedding.pk if embedding else None)
-                cells = _cells(ours.pk, *ids, ours.definition_id)
+                groups = tuple(sorting.of(benchmark.pk).items())
+                cells = _cells(ours.pk, *ids, groups)
                 yield TaughtPart(benchmark, str(decode), ours, theirs, embedding, cells)
 
 
 @lru_cache(maxsize=128)
 def _cells(
-    champion: int, control: int | None, embedding: int | None, definition: int | None
+    champion: int, control: int | None, embedding: int | None, groups: tuple[tuple[int, str], ...]
 ) -> dict[tuple[str, str], TaughtCell]:
-    """Over the queries that all sides answered; one query. `definition`: of the groups; without one there are none."""
+    """Over the queries that all sides answered; one query. `groups`: each item with its own."""
+    group_of = dict(groups)
     sides: dict[int, dict[int, Any]] = {one: {} for one in (champion, control, embedding) if one}
     rows = Prediction.objects.filter(evaluation__in=sides).order_by("item")
     columns = ("evaluation", "item", F("item__domain"), "scores", F("item__data__side"))
@@ -171,7 +175,7 @@ def _cells(
         [
             ThreeAnswers(
                 domain,
-                scores.get("group", "") if definition else "",
+                group_of.get(item, ""),
                 scores[METRIC],
                 recall(control, item),
                 recall(embedding, item),

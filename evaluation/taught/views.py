@@ -18,9 +18,8 @@ from django.views.decorators.http import require_GET
 from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import cited_codes
-from evaluation.coverage.one_count import one_count
+from evaluation.coverage.grouped import sorting_now
 from evaluation.models import BenchmarkItem, Prediction
-from evaluation.results.groups import groups_standing
 from evaluation.taught.selectors import Taught, TaughtPart, rule_help, taught
 from rules.models import Rule
 from synthesis.samples.checks import tools_near, trace_spans
@@ -120,25 +119,23 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
         one.pk: {} for part in parts for one in (part.champion, part.control) if one
     }
     rows = Prediction.objects.filter(evaluation__in=right).order_by()
-    about: dict[
-        int, tuple[str, str, bool]
-    ] = {}  # domain and group of an item, and whether it is an exception
+    about: dict[int, tuple[str, bool]] = {}  # domain of an item, and whether it is an exception
     columns = ("evaluation", "item", "item__domain", "scores", "item__data__side")
     for evaluation, item, domain, scores, side in rows.values_list(*columns):
         right[evaluation][item] = scores["hit@1"] >= 1
-        about[item] = (domain, scores.get("group", ""), is_exception({"side": side}))
-    found = []
+        about[item] = (domain, is_exception({"side": side}))
+    found, sorting = [], sorting_now()
     for part in parts:
         assert part.control is not None
+        groups = sorting.of(part.benchmark.pk)
         before, after = right[part.control.pk], right[part.champion.pk]
         for item in sorted(before.keys() & after.keys()):
             if before[item] == after[item]:
                 outcome = "right" if after[item] else "wrong"
             else:
                 outcome = "fixed" if after[item] else "broken"
-            domain, group, exception = about[item]
-            known = group if part.champion.definition_id else ""
-            found.append(AnsweredRequest(part, item, domain, known, outcome, exception))
+            domain, exception = about[item]
+            found.append(AnsweredRequest(part, item, domain, groups[item], outcome, exception))
     return found
 
 
@@ -176,7 +173,6 @@ def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
 
 
 @require_GET
-@one_count
 def before_after(request: HttpRequest) -> HttpResponse:
     """Ten requests, drawn by the seed in the address, with the answers of the control and of the champion."""
     filters = {name: request.GET.get(name, "") for name in ("show", "tier", "domain", "group")}
@@ -198,7 +194,6 @@ def before_after(request: HttpRequest) -> HttpResponse:
         "counted": counted,
         "outcomes": OUTCOMES.values(),
         "shows": [(show, label) for show, (label, _) in FILTERS.items()],
-        "groups_standing": groups_standing(),
         "another": urlencode(used | {"seed": seed + 1}),
     }
     return render(request, "evaluation/before_after.html", context)

@@ -103,8 +103,7 @@ def fill_demo(quick: bool) -> None:
 
 
 def copy_snapshot(folder: Path, golden: bool) -> None:
-    from evaluation.coverage.selectors import definition_now
-    from evaluation.results.scoring import Grouping
+    from evaluation.coverage.grouped import sorting_now
     from synthesis.datasets.files import snapshot_dir
     from synthesis.models import Snapshot
 
@@ -112,8 +111,13 @@ def copy_snapshot(folder: Path, golden: bool) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(snapshot_dir(Snapshot.objects.latest("id")), partial)
     if golden:
-        found = Grouping.of(definition_now(), [row for path in TIERS.values() for row in rows_of(path)])
-        (partial / "groups.json").write_text(json.dumps(found.groups))
+        sorting = sorting_now()
+        groups = {
+            row["id"]: sorting.by.group(sorting.ids[name] for name in row["tools"] if name in sorting.ids)
+            for path in TIERS.values()
+            for row in rows_of(path)
+        }
+        (partial / "groups.json").write_text(json.dumps(groups))
     partial.rename(folder)
 
 

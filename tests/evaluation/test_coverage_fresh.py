@@ -9,7 +9,8 @@ from django.db import connection
 from catalog.lookalikes import cluster_dismiss, cluster_restore
 from catalog.models import Cluster, Clustering, Tool
 from evaluation.coverage import selectors as pages
-from evaluation.coverage.selectors import coverage, definition_now, edition, groups_by, stamps
+from evaluation.coverage.grouped import sorting_now
+from evaluation.coverage.selectors import coverage, definition_now, edition, stamps
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from tests.factories import (
@@ -239,17 +240,15 @@ def test_kept_and_recomputed_agree_after_any_write(three):
         assert told() == told_anew(), f"step {step}: {write.__name__}"
 
 
-def test_groups_of_queries_follow_the_rules_of_now_and_are_read_from_the_versions_of_then(three):
+def test_groups_of_queries_follow_the_rules_and_clusters_of_now(three):
     first = three[0].tool_ids[0]
+    assert sorting_now().by.group([first]) == "uncovered"
     before = definition_now()
-    assert groups_by(before).group([first]) == "uncovered"
     rule = make_rule(*tools_of(three[0]))
-    after = definition_now()
-    assert after.hash != before.hash and after.clusterings == {"hr": 1}
-    assert groups_by(after).group([first]) == "covered"
-    cluster_dismiss(cluster=three[0], reason="they differ", actor=None)
-    make_cluster(*tools_of(three[1])[:2])
+    assert definition_now().hash != before.hash and sorting_now().by.group([first]) == "covered"
     Rule.objects.filter(pk=rule.pk).update(published=None)
-    assert definition_now().clusterings == {"hr": 2}
-    assert (groups_by(after).group([first]), groups_by(before).group([first])) == ("covered", "uncovered")
-    assert groups_by(definition_now()).group([first]) == "outside"
+    assert sorting_now().by.group([first]) == "uncovered"
+    cluster_dismiss(cluster=three[0], reason="they differ", actor=None)
+    assert sorting_now().by.group([first]) == "outside"
+    make_cluster(*tools_of(three[0])[:2])
+    assert definition_now().clusterings == {"hr": 2} and sorting_now().by.group([first]) == "uncovered"

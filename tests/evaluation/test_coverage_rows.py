@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import Clustering
 from evaluation.core.coverage import TAUGHT_SAMPLES
+from evaluation.coverage.grouped import recall_by_domain
 from evaluation.coverage.selectors import coverage
 from evaluation.models import Benchmark, Evaluation
 from synthesis.models import Sample, SnapshotSample, SynthesisRun
@@ -127,9 +128,10 @@ def test_recall_of_the_champion_stands_beside_the_baseline():
             decode=decode,
             metrics={"slices": {"hr": {"all": cell}}},
         )
-    assert one().recall["model"] == champion.pk and one().recall["alias"] == "newest"
+    recall = recall_by_domain()["hr"]
+    assert (recall["model"], recall["alias"]) == (champion.pk, "newest")
     crown(model=old, actor=None)
-    recall = one().recall
+    recall = recall_by_domain()["hr"]
     assert (recall["model"], recall["alias"], recall["decode"]) == (old.pk, "champion", "trace")
     assert recall["groups"]["all"]["metrics"]["recall@gen"]["mean"] == 0.1
     assert recall["embedding"]["all"]["metrics"]["recall@gen"]["mean"] == 0.4

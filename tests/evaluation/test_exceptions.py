@@ -51,7 +51,7 @@ def measured(db):
     ]
     model = make_model()
     crown(model)
-    made = make_evaluation(*answers, model=model, decode="fast", groups=dict.fromkeys(range(3), "covered"))
+    made = make_evaluation(*answers, model=model, decode="fast")
     make_evaluation(*answers, model=None, decode="embedding", benchmark=made.benchmark)
     count_rollups()
     return made

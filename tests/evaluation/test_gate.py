@@ -7,17 +7,16 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, transaction
 from django.test import Client
-from django.utils.timezone import localtime
 from rest_framework.test import APIClient
 
 from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
+from evaluation.coverage.grouped import Sorting, sorting_now
 from evaluation.coverage.selectors import definition_now, snapshot_versions
 from evaluation.gate.evidence import evidence
 from evaluation.gate.selectors import KIND, headline, of_model, outdated
 from evaluation.gate.services import gate_of, gate_request, report_make
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results import tasks
-from evaluation.results.groups import define, definition_to_count_by, in_force
 from synthesis.models import SnapshotSample
 from tests.evaluation.test_services import evaluate, home, model_with, prb, tools
 from tests.factories import (
@@ -29,6 +28,7 @@ from tests.factories import (
     make_sample,
     make_snapshot,
     make_tool,
+    sort_requests,
     thawed,
 )
 from trace_site import jobs
@@ -54,12 +54,11 @@ def benchmark(name="prb-hard", kind="prb", n=120, **fields):
     return found
 
 
-def measured(model, of, right, decode="fast", groups=True, **more):
+def measured(model, of, right, decode="fast", **more):
     """One evaluation; `right(position)`: the score of that item."""
     made = Evaluation.objects.create(
         key=f"{model and model.pk}-{of.pk}-{decode}-{len(more)}",
         **{"model": model, "benchmark": of, "decode": decode, "metrics": {}},
-        definition=(in_force() or define(definition_to_count_by(), None)) if of.kind == "prb" else None,
         **more,
     )
     rows = []
@@ -68,8 +67,6 @@ def measured(model, of, right, decode="fast", groups=True, **more):
         scores = dict.fromkeys(BY_DECODE[decode], score)
         if of.kind == "outside":
             scores = {"refused": score}
-        elif groups and decode != "letters":
-            scores["group"] = GROUPS[item.position % 3]
         rows.append(Prediction(evaluation=made, item=item, output={}, scores=scores))
     Prediction.objects.bulk_create(rows)
     return made
@@ -79,6 +76,12 @@ def both(candidate, champion, of, ours, theirs, decodes=("fast", "trace")):
     for decode in decodes:
         measured(champion, of, theirs, decode)
         measured(candidate, of, ours, decode)
+
+
+@pytest.fixture(autouse=True)
+def thirds(monkeypatch):
+    """Every third request lies in each group."""
+    sort_requests(monkeypatch, {at: GROUPS[at % 3] for at in range(1000)})
 
 
 @pytest.fixture
@@ -267,15 +270,6 @@ def test_changed_rules_without_tests_are_told_of():
     assert rows_of(candidate, champion)[1].notes[0].startswith("1 changed rule has no tests")
 
 
-def test_groups_of_a_definition_that_nobody_knows_are_no_slices(two):
-    champion, candidate = two
-    both(candidate, champion, benchmark(n=60), bool, bool, decodes=("fast",))
-    assert {row.group for row in rows_of(candidate, champion)[0]} == {"all", *GROUPS}
-    Evaluation.objects.update(definition=None)
-    found = evidence(candidate, champion, everything())
-    assert found.definition is None and {row.group for row in gate_of(found, flips=9).rows} == {"all"}
-
-
 # No slice hides a loss, and no entrance lets it through.
 
 LOST = {
@@ -338,7 +332,10 @@ def test_a_model_that_is_worse_somewhere_comes_through_no_entrance_without_an_ov
     assert current_aliases()["champion"] == champion
 
 
-def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_assert_num_queries):
+def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(
+    two, django_assert_num_queries, monkeypatch
+):
+    monkeypatch.setattr(Sorting, "of", lambda *_: {})  # which a process keeps
     champion, candidate = two
     for number in range(5):
         of = benchmark(f"prb-{number}", n=6)
@@ -347,7 +344,8 @@ def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_a
         if number in (0, 4):
             made = everything()
             snapshot_versions.cache_clear()
-            with django_assert_num_queries(5):  # both learned from one snapshot
+            sorting_now()
+            with django_assert_num_queries(6):  # both learned from one snapshot
                 evidence(candidate, champion, made)
 
 
@@ -366,10 +364,10 @@ def test_equal_evidence_is_the_same_report_and_a_report_is_frozen(two, settings)
         return report_make(candidate=candidate, champion=champion, measured=everything(), ctx=ctx)
 
     report = made()
-    assert made() == report and report.definition == in_force()
+    assert made() == report and report.counted_from["groups"] == definition_now().hash
     stored = {row.pk: row.scores for row in Prediction.objects.all()}
     with thawed():
-        Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0, "group": "covered"})
+        Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0})
     anew = made()
     assert anew != report  # groups were counted anew
     with thawed():
@@ -504,26 +502,21 @@ def test_the_page_says_when_its_report_counts_no_more(stored, client_as):
     assert "lets nothing through any more" in client.get(address).content.decode()
 
 
-def test_the_page_says_by_which_definition_it_was_counted_and_since_when_another_is_in_force(two, client_as):
+def test_the_page_and_the_api_say_whether_rules_and_clusters_sort_otherwise_by_now(two, client_as):
     champion, candidate = two
-    own = define(definition_to_count_by(), None)
-    address = f"/evaluation/gate/{make_gate_report(candidate, champion, definition=own).pk}/"
-    client = client_as("admin")
-    assert (
-        "definition" not in client.get(f"/evaluation/gate/{make_gate_report(candidate).pk}/").content.decode()
-    )
-    page = client.get(address).content.decode()
-    assert f"definition {own.pk}</a>" in page and "clusters changed since" not in page
-    make_rule(make_tool(), make_tool())
-    assert "all evaluations will be counted again" in client.get(address).content.decode()
-    moved = define(definition_now(), None)
-    told = f"Since {localtime(moved.made_at):%-d %b %Y, %H:%M} the pages behind each n count by another"
-    assert told in client.get(address).content.decode()
-    api = APIClient()
+    both(candidate, champion, benchmark(n=12), bool, bool, decodes=("fast",))
+    found = report_make(candidate=candidate, champion=champion, measured=everything(), ctx=context(candidate))
+    client, api = client_as("admin"), APIClient()
     api.force_authenticate(client_as("product_manager").get("/").wsgi_request.user)
-    make_gate_report(candidate, champion, definition=own)
-    found = api.get(f"/api/v1/evaluation/models/{candidate.pk}/gate").json()
-    assert (found["definition"], found["groups_moved"]) == (own.pk, True) and found["moved_at"]
+
+    def told():
+        page = client.get(f"/evaluation/gate/{found.pk}/").content.decode()
+        answer = api.get(f"/api/v1/evaluation/models/{candidate.pk}/gate").json()
+        return "sort otherwise by now" in page, answer["groups_moved"]
+
+    assert told() == (False, False)
+    make_rule(make_tool(), make_tool())
+    assert told() == (True, True)
 
 
 def test_a_report_of_other_weights_or_another_backend_counts_no_more(two, settings):

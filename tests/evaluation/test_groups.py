@@ -1,38 +1,25 @@
-"""Covered, uncovered and outside: every page counts by one definition, whatever rules and clusters do meanwhile."""
+"""Covered, uncovered and outside: every page tells them by rules and clusters as they stand."""
 
 import json
 import re
 
 import pytest
 from django.core.management import call_command
-from django.db import IntegrityError, connection, transaction
 
-from catalog.lookalikes import cluster_dismiss, clusters_update
-from catalog.models import Clustering, NeighbourList, Tool
+from catalog.lookalikes import cluster_dismiss
+from catalog.models import Clustering, Tool
+from evaluation.benchmarks.selectors import benchmark_rows
 from evaluation.core import report
-from evaluation.models import Evaluation, GroupDefinition, Prediction
-from evaluation.results import groups, recount, tasks
-from evaluation.results.scoring import benchmark_rows, publish, score
+from evaluation.coverage.grouped import grouped, lists_beside_baseline, sorting_now
+from evaluation.models import Evaluation
+from evaluation.results.scoring import publish, score
 from rules.models import Rule, RuleVersion
 from rules.services import pair_correct
 from tests.evaluation import test_services
-from tests.evaluation.test_services import FAKE, evaluate, model_with
-from tests.factories import crown, make_cluster, make_model, make_rule, make_run, make_tool, thawed
-from trace_site import jobs
-from trace_site.audit.models import AuditEntry
-from trace_site.jobs import Job
+from tests.factories import crown, make_cluster, make_model, make_rule, make_run, make_tool
 
 pytestmark = pytest.mark.django_db
 tools, prb = test_services.tools, test_services.prb  # fixtures
-
-
-@pytest.fixture(autouse=True)
-def home(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(tasks, "ENGINE", FAKE)
-    monkeypatch.setattr(tasks, "ENCODER", FAKE)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600
 
 
 @pytest.fixture
@@ -53,17 +40,10 @@ def measured(tools, prb):
             predictions.append({**answer, "off_vocabulary": 0, **(trace if is_list else {})})
         key = f"{who} {decode}"
         of = Evaluation.objects.create(key=key, model=who, benchmark=prb, decode=decode)
-        scored = score(prb, decode, predictions, rows)
-        publish(evaluation=of, predictions=predictions, rows=rows, scored=scored)
+        metrics, cited = score(prb, decode, predictions, rows)
+        publish(evaluation=of, predictions=predictions, rows=rows, metrics=metrics, cited=cited)
     crown(model)
     return model
-
-
-def count_again():
-    """What the sweeper and a worker do."""
-    recount.sweep()
-    for job in Job.objects.filter(kind="recount", state="queued"):
-        assert jobs.run(job.pk).state == "done"
 
 
 def numbers(client, model) -> dict[str, dict[str, int]]:
@@ -154,72 +134,28 @@ EVENTS = {
 
 
 @pytest.mark.parametrize(("events", "after"), EVENTS.values(), ids=EVENTS)
-def test_every_page_shows_one_definition_before_and_after_the_recount(
+def test_every_page_says_at_once_what_rules_and_clusters_say(
     client_as, measured, tools, capsys, events, after
 ):
     client = client_as("product_manager")
     before = {"uncovered": 2, "outside": 1}
     assert {name: one for name, one in numbers(client, measured).items() if one != before} == {}
+    kept = {row.pk: row.metrics for row in Evaluation.objects.all()}
     for event in events:
         event(tools)
-    waiting = numbers(client, measured)
-    assert {name: one for name, one in waiting.items() if one != before} == {}
-    assert told_by_command(capsys) == before
-    for path in ("/", "/evaluation/", "/evaluation/groups/"):
-        assert "ules or clusters changed" in client.get(path).content.decode(), path
-    count_again()
     counted = numbers(client, measured)
     assert {name: one for name, one in counted.items() if one != after} == {}
     assert told_by_command(capsys) == after
-    assert "ules or clusters changed" not in client.get("/evaluation/").content.decode()
-    assert set(Evaluation.objects.values_list("definition", flat=True)) == {groups.in_force().pk}
+    assert kept == {row.pk: row.metrics for row in Evaluation.objects.all()}
 
 
-def test_a_definition_names_the_versions_it_was_made_of_and_stays_as_it_is(measured, tools):
-    applied(tools)
-    count_again()
-    old, new = GroupDefinition.objects.order_by("pk")
-    version = Rule.objects.get().published_id
-    assert (old.rules, new.rules, new.clusterings) == ({}, {"hr": [version]}, {"hr": 1})
-    assert AuditEntry.objects.filter(action="groups.defined").count() == 2
-    with pytest.raises(IntegrityError, match="frozen"), transaction.atomic():
-        GroupDefinition.objects.update(words="something else")
-
-
-def test_a_dismissed_cluster_counts_for_nothing_after_the_recount(measured, tools):
+def test_a_dismissed_cluster_counts_for_nothing(measured, tools):
     cluster_dismiss(cluster=Clustering.objects.get().clusters.get(), reason="they differ", actor=None)
-    count_again()
-    counts = Evaluation.objects.get(decode="fast").metrics["groups"]["counts"]
-    assert counts == {"covered": 0, "uncovered": 0, "outside": 3}
+    fast = Evaluation.objects.get(decode="fast")
+    assert set(sorting_now().of(fast.benchmark_id).values()) == {"outside"}
 
 
-def test_nothing_changed_costs_no_job_and_a_due_one_is_queued_once(measured, tools):
-    assert recount.sweep() == 0
-    applied(tools)
-    assert (recount.sweep(), recount.sweep()) == (1, 0)
-    assert Job.objects.filter(kind="recount").count() == 1
-
-
-def test_a_recount_that_failed_is_tried_again_by_a_person_or_after_the_next_change(
-    client_as, measured, tools, monkeypatch
-):
-    real = recount.groups_by
-    monkeypatch.setattr(recount, "groups_by", lambda definition: 1 / 0)
-    applied(tools)
-    recount.sweep()
-    job = Job.objects.get(kind="recount")
-    with pytest.raises(ZeroDivisionError):
-        jobs.run(job.pk)
-    assert recount.sweep() == 0
-    assert "was to count them again and failed" in client_as("admin").get("/evaluation/").content.decode()
-    monkeypatch.setattr(recount, "groups_by", real)
-    make_rule(tools[2], tools[3], code="ANOTHER")
-    assert recount.sweep() == 1
-    count_again()
-    assert not recount.is_due()
-
-
-def test_a_recount_resamples_only_what_holds_other_queries(measured, tools, monkeypatch):
+def test_only_what_holds_other_requests_is_counted_again(measured, tools, monkeypatch):
     drawn = []
     sampled = report.bootstrap_table
 
@@ -227,106 +163,42 @@ def test_a_recount_resamples_only_what_holds_other_queries(measured, tools, monk
         drawn.append(len(table))
         return sampled(table, **options)
 
+    found = list(Evaluation.objects.filter(decode__in=("fast", "embedding")).select_related("benchmark"))
+    grouped(found)
     monkeypatch.setattr(report, "bootstrap_table", counting)
-    before = {row.pk: row.metrics for row in Evaluation.objects.all()}
-    applied(tools)  # one of two uncovered requests becomes covered
-    count_again()
-    # of each of five evaluations: covered and uncovered, over all domains and in the one domain
-    assert drawn == [1] * 20
-    for row in Evaluation.objects.all():
-        same = row.metrics["slices"]["all"]["all"]["metrics"]
-        assert same == before[row.pk]["slices"]["all"]["all"]["metrics"]
-
-
-def test_what_is_counted_again_is_what_a_first_count_gives(measured, tools):
-    applied(tools)
-    count_again()
-    for row in Evaluation.objects.exclude(decode="embedding"):
-        again = Evaluation.objects.get(pk=row.pk)
-        stored = Prediction.objects.filter(evaluation=row).values_list("item", "output")
-        given = [{**output, "id": str(item)} for item, output in stored]
-        fresh = score(row.benchmark, row.decode, given, benchmark_rows(row.benchmark))
-        assert fresh.metrics == again.metrics
-        assert fresh.groups == {
-            str(item): scores["group"]
-            for item, scores in Prediction.objects.filter(evaluation=row).values_list("item", "scores")
-        }
-
-
-def test_an_unchanged_evaluation_is_not_read(measured, tools, monkeypatch):
+    assert grouped(found) and drawn == []
     make_rule(tools[3], make_tool("Other/Thing"), code="ELSEWHERE")
-    with thawed():
-        Evaluation.objects.exclude(decode="fast").delete()
-    monkeypatch.setattr(recount, "score_requests", None)
-    count_again()
-    assert Evaluation.objects.get().definition == groups.in_force() and GroupDefinition.objects.count() == 2
+    assert grouped(found) and drawn == []
+    applied(tools)  # one of two uncovered requests becomes covered, in the one domain and in all
+    grouped(found)
+    assert drawn == [1] * 12
 
 
-def test_an_evaluation_that_ends_while_another_definition_comes_in_is_counted_by_the_new_one(
-    measured, tools, tmp_path, monkeypatch
+def test_figures_of_evaluations_cost_the_same_queries_for_few_and_for_many(
+    measured, tools, django_assert_num_queries
 ):
-    scored, came = tasks.score, []
-
-    def meanwhile(*args):
-        found = scored(*args)
-        if not came:
-            came.append(True)
-            applied(tools)
-            count_again()
-        return found
-
-    monkeypatch.setattr(tasks, "score", meanwhile)
-    evaluate(model_with(tools, tmp_path, retrieval="r"))
-    assert came and set(Evaluation.objects.values_list("definition", flat=True)) == {groups.in_force().pk}
-    for row in Evaluation.objects.all():
-        assert row.metrics["groups"]["counts"] == {"covered": 1, "uncovered": 1, "outside": 1}
+    found = list(Evaluation.objects.select_related("benchmark"))
+    sorting_now().of(found[0].benchmark_id)
+    with django_assert_num_queries(2):  # stamps, answers
+        grouped(found)
+    with django_assert_num_queries(1):
+        grouped(found)
 
 
-def test_groups_of_an_unknown_definition_are_shown_nowhere_until_they_are_counted(
-    client_as, measured, tools, capsys
-):
-    with connection.cursor() as cursor:  # as an earlier version left them
-        cursor.execute("UPDATE evaluation_evaluation SET definition_id = NULL")
-        cursor.execute("UPDATE evaluation_prediction SET scores = scores - 'cited'")
-    client = client_as("product_manager")
-    assert all(not one for name, one in numbers(client, measured).items() if name != "home")
-    assert told_by_command(capsys) == {}
-    count_again()
-    assert numbers(client, measured)["results"] == {"uncovered": 2, "outside": 1}
-    assert all("cited" in row.scores for row in Prediction.objects.filter(evaluation__decode="trace"))
-
-
-def test_lists_are_compared_with_a_baseline_that_came_later(measured, tools):
-    first = Evaluation.objects.get(decode="embedding")
-    late = Evaluation.objects.get(decode="trace", model=measured)
-    without = {name: value for name, value in late.metrics.items() if name != "same_length"}
-    Evaluation.objects.filter(pk=late.pk).update(metrics={**without, "baseline": None})
-    answers = list(first.predictions.all())
-    first.pk, first.key = None, "a newer baseline"
-    first.save()
-    for one in answers:
-        one.pk, one.evaluation = None, first
-    Prediction.objects.bulk_create(answers)
-    count_again()
-    again = Evaluation.objects.get(pk=late.pk).metrics
-    assert (again["baseline"], again["same_length"]) == (first.pk, late.metrics["same_length"])
-
-
-def test_a_new_rule_that_traces_name_changes_what_they_cite(measured, tools):
+def test_a_list_is_beside_as_many_tools_of_the_embedding(client_as, measured):
     of = Evaluation.objects.get(decode="trace", model=measured)
-    assert "citation" not in of.metrics["slices"]["all"]["all"]
+    found = lists_beside_baseline([of])[of.pk]
+    assert {group: row["n"] for group, row in found["all"].items()} == {
+        "all": 3,
+        "uncovered": 2,
+        "outside": 1,
+    }
+    page = client_as("reviewer").get(f"/evaluation/{of.pk}/")
+    assert page.context["slices"][0]["same_length"]["mean"] == found["all"]["all"]["embedding"]["mean"]
+
+
+def test_a_rule_that_comes_later_changes_nothing_of_what_traces_cited(measured, tools):
+    of = Evaluation.objects.get(decode="trace", model=measured)
     applied(tools)  # the traces name PAYSLIP_PERIOD
-    count_again()
-    of.refresh_from_db()
-    assert of.metrics["slices"]["all"]["all"]["citation"]["rate"] == 1.0
-    assert {str(row.scores["cited"]) for row in of.predictions.all()} == {"['PAYSLIP_PERIOD']"}
-
-
-def test_clusters_that_the_catalog_finds_anew_make_a_recount_due(measured, tools):
-    for tool in tools:
-        near = [other.pk for other in tools if other != tool]
-        known = {"neighbour_ids": near, "scores": [0.9] * 3, "other_ids": near, "other_scores": [0.9] * 3}
-        NeighbourList.objects.create(tool=tool, **known)
-    assert not recount.is_due()
-    assert clusters_update(domain="hr")["hr"]["version"] == 2
-    assert recount.is_due()
+    figures = grouped([of])[of.pk]["all"]
+    assert {group: one["citation"]["rate"] for group, one in figures.items()} == dict.fromkeys(figures, 0.0)

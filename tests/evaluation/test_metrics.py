@@ -87,7 +87,7 @@ def test_citation_by_hand():
         prediction("3", [], "R_ONE applies"),  # cited, wrong rule, recall 0
         prediction("4", ["C/z"], "plain"),  # not cited, recall 1
     ]
-    result = report.citation(report.answers(rows, ITEMS, "trace", {"R_ONE", "R_TWO"}), draws=50)
+    result = report.citation(report.answers(rows, ITEMS, "trace", {"R_ONE", "R_TWO"}))
     assert result["n"] == 4 and result["rate"] == 0.75
     found = {name: (one["mean"], one["n"]) for name, one in result.items() if isinstance(one, dict)}
     assert found == {
@@ -97,7 +97,7 @@ def test_citation_by_hand():
         "correct_rule": (pytest.approx(1 / 3), 3),
         "correct_rule_when_cited": (0.5, 2),
     }
-    assert result["cited"]["low"] < 0.75 < result["cited"]["high"] and result["cited"]["draws"] == 50
+    assert result["cited"]["low"] < 0.75 < result["cited"]["high"] and result["cited"]["draws"] == 1000
 
 
 def test_citation_of_answers_that_all_cite_says_nothing_of_the_others():
@@ -120,7 +120,7 @@ def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
         {**prediction(item["id"], item["tools"]), "follows_trace": kept, "trace_tools": ends}
         for item, (kept, ends) in zip(ITEMS, fields, strict=True)
     ]
-    summary = report.summarise(report.answers(rows, ITEMS, "trace"), {}, draws=10)
+    summary = report.summarise(report.answers(rows, ITEMS, "trace"), {})
     assert summary["all"]["all"]["following"] == {
         "n": 3,
         "follows": 1,
@@ -130,21 +130,19 @@ def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
         "rate": pytest.approx(1 / 3),
     }
     assert summary["finance"]["all"]["following"]["n"] == 1
-    assert (
-        "following" not in report.summarise(report.answers(rows, ITEMS, "fast"), {}, draws=10)["all"]["all"]
-    )
+    assert "following" not in report.summarise(report.answers(rows, ITEMS, "fast"), {})["all"]["all"]
 
 
 def test_answers_stored_before_following_was_measured_count_as_not_measured():
     rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
-    found = report.summarise(report.answers(rows, ITEMS, "trace"), {}, draws=10)["all"]["all"]["following"]
+    found = report.summarise(report.answers(rows, ITEMS, "trace"), {})["all"]["all"]["following"]
     assert (found["n"], found["not_measured"], found["rate"]) == (0, 4, None)
 
 
 def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
     rows = [prediction(item["id"], [item["tools"][0]]) for item in ITEMS]
     groups = {"1": "covered", "3": "uncovered", "4": "uncovered"}
-    summary = report.summarise(report.answers(rows, ITEMS, "trace", ["R_ONE"]), groups, draws=50)
+    summary = report.summarise(report.answers(rows, ITEMS, "trace", ["R_ONE"]), groups)
     assert set(summary) == {"all", "hr", "finance"}
     assert {group: part["n"] for group, part in summary["all"].items()} == {
         "all": 4,
@@ -153,13 +151,13 @@ def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
     }
     assert set(summary["hr"]) == {"all", "covered"}
     recall = summary["hr"]["all"]["metrics"]["recall@gen"]
-    assert (recall["mean"], recall["n"], recall["draws"]) == (0.75, 2, 50)
+    assert (recall["mean"], recall["n"], recall["draws"]) == (0.75, 2, 1000)
     assert summary["finance"]["all"]["citation"]["n"] == 2
 
 
 def test_ranked_summary_has_no_metric_of_generated_lists():
     rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
-    part = report.summarise(report.answers(rows, ITEMS, "fast"), {}, draws=10)["all"]["all"]
+    part = report.summarise(report.answers(rows, ITEMS, "fast"), {})["all"]["all"]
     assert tuple(part["metrics"]) == metrics.RANKED_METRICS and "citation" not in part
 
 
@@ -171,11 +169,11 @@ def test_missing_prediction_is_an_error_not_a_zero():
 def test_means_of_a_run_by_hand():
     ranked = [["A/x"], ["B/y", "A/q"], ["A/q", "A/r", "A/s", "A/t", "A/u", "B/z"], ["A/q"]]
     given = [prediction(item["id"], tools) for item, tools in zip(ITEMS, ranked, strict=True)]
-    found = report.summarise(report.answers(given, ITEMS, "fast"), {}, draws=10)["all"]["all"]["metrics"]
+    found = report.summarise(report.answers(given, ITEMS, "fast"), {})["all"]["all"]["metrics"]
     means = {name: one["mean"] for name, one in found.items()}
     # one gold tool first; one of two first; the gold tool sixth; none
     assert means == {"hit@1": 0.5, "recall@1": 0.375, "recall@5": 0.375, "recall@10": 0.625, "hit@10": 0.75}
-    written = report.summarise(report.answers(given, ITEMS, "trace"), {}, draws=10)["all"]["all"]["metrics"]
+    written = report.summarise(report.answers(given, ITEMS, "trace"), {})["all"]["all"]["metrics"]
     means = {name: pytest.approx(one["mean"]) for name, one in written.items()}
     precision, f1 = (1 + 1 / 2 + 1 / 6) / 4, (1 + 1 / 2 + 2 / 7) / 4
     assert means == {

@@ -72,7 +72,7 @@ def test_accuracy_is_shown_by_domain_beside_its_baseline():
         for n in range(4)
     ]
     answers = [{"id": f"{n}", "letter": letter} for n, letter in enumerate("ABAA")]
-    result = probe_report(answers, rows, draws=20)["slices"]
+    result = probe_report(answers, rows)["slices"]
     assert result["all"]["accuracy"]["mean"] == 0.75 and result["all"]["n"] == 4
     assert result["hr"]["accuracy"]["mean"] == pytest.approx(2 / 3)
     assert result["finance"]["random"] == 0.5 and result["finance"]["options"] == {"2": 1}

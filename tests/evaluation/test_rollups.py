@@ -21,13 +21,12 @@ from evaluation.models import (
     DomainPoint,
     DomainRollup,
     Evaluation,
-    GroupDefinition,
     KeptOutAnswer,
     LabelledOutcome,
     RetrievalRequest,
     ToolRollup,
 )
-from evaluation.results import groups, recount, rollups, tasks
+from evaluation.results import rollups, tasks
 from evaluation.results.kept_out import KeptOutWork
 from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
 from rules.models import Rule
@@ -55,10 +54,7 @@ pytestmark = pytest.mark.django_db
 
 
 def count_again():
-    """What the sweepers and a worker do, the pause between two counts left out."""
-    recount.sweep()
-    for job in Job.objects.filter(kind="recount", state="queued"):
-        assert jobs.run(job.pk).state == "done"
+    """What the sweeper does, the pause between two counts left out."""
     DomainRollup.objects.update(at=timezone.now() - timedelta(hours=1))
     rollups.sweep()
 
@@ -270,17 +266,12 @@ def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(w
     assert DomainPoint.objects.filter(domain="hr").last().why == {"counted": True}
 
 
-def test_rollups_come_in_with_the_definition_that_evaluations_are_counted_by(world):
+def test_what_rules_and_clusters_change_is_counted_at_once_and_the_rest_after_a_pause(world):
     count_again()
-    old = GroupDefinition.objects.get()
     applied(world)
-    rollups.sweep()  # leaves it to the job
-    assert DomainRollup.objects.get(domain="finance").definition == old
-    count_again()
-    new = GroupDefinition.objects.first()
-    assert new != old
-    assert set(DomainRollup.objects.values_list("definition", flat=True)) == {new.pk}
-    assert set(Evaluation.objects.values_list("definition", flat=True)) == {new.pk}
+    assert rollups.sweep() > 0 and rollups.sweep() == 0
+    make_sample(human="approved")
+    assert rollups.is_behind(rollups.Now.read()) and rollups.sweep() == 0
 
 
 def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
@@ -565,7 +556,7 @@ def test_a_request_that_is_erased_while_rollups_are_counted_fails_nothing(world)
     request = LabelledOutcome.objects.filter(source="production").values_list("request", flat=True).first()
     RetrievalRequest.objects.filter(pk=request).delete()
     with transaction.atomic():
-        assert rollups.store(found, groups.in_force()) == {}
+        assert rollups.store(found) == {}
     assert list(DomainRollup.objects.order_by("pk").values()) == before
     count_again()
     assert_equal_to_recomputed()

@@ -14,10 +14,11 @@ from django.core.management import call_command
 
 from catalog.core.words import name_words, plain_words
 from catalog.models import Clustering, Tool
+from evaluation.benchmarks.selectors import benchmark_rows
 from evaluation.benchmarks.services import benchmark_import
 from evaluation.models import ClusterRollup, DomainRollup, Evaluation
 from evaluation.results import rollups
-from evaluation.results.scoring import benchmark_rows, publish, score
+from evaluation.results.scoring import publish, score
 from rules.models import Rule
 from tests.evaluation.recomputed import assert_equal_to_recomputed
 from tests.evaluation.test_rollups import count_again, few_draws
@@ -123,8 +124,8 @@ class Catalogue:
             predictions.append({"id": row["id"], "tools": ranked[:10], "scores": [1.0] * 10, "seconds": 0.01})
         decode = "fast" if who else "embedding"
         of = Evaluation.objects.create(key=f"{who} {by}", model=who, benchmark=self.benchmark, decode=decode)
-        scored = score(self.benchmark, decode, predictions, rows)
-        publish(evaluation=of, predictions=predictions, rows=rows, scored=scored)
+        metrics, cited = score(self.benchmark, decode, predictions, rows)
+        publish(evaluation=of, predictions=predictions, rows=rows, metrics=metrics, cited=cited)
 
     def withdraw(self):
         self.gone = {rule.pk: rule.published_id for rule in Rule.objects.order_by("pk")[:6]}

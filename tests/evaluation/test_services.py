@@ -11,7 +11,7 @@ from evaluation.benchmarks.services import Unit, benchmark_import, evaluation_re
 from evaluation.core.report import asked_at_once
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.results import tasks
-from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool, thawed
+from tests.factories import make_model, make_rule, make_run, make_tool, thawed
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job
@@ -97,7 +97,6 @@ def test_reasoning_model_is_decoded_three_ways_beside_the_baseline(tools, prb, t
     assert [row.decode for row in made.order_by("pk")] == ["embedding", "fast", "trace", "trace-free"]
     trace = made.get(decode="trace").metrics
     assert trace["slices"]["all"]["all"]["metrics"]["recall@gen"]["mean"] == pytest.approx(2 / 3)
-    assert trace["same_length"]["all"]["all"]["n"] == 3
     assert trace["slices"]["hr"]["all"]["n"] == 3 and trace["speed"]["tokens_mean"] == 7
 
 
@@ -106,7 +105,7 @@ def test_unchanged_pair_is_not_computed_again(tools, prb, tmp_path, monkeypatch)
     first = evaluate(model)
     monkeypatch.setattr(tasks, "ENGINE", "no.such.module")
     again = evaluate(model)
-    assert again["evaluations"] == first["evaluations"] and (again["computed"], again["rescored"]) == (0, 0)
+    assert again["evaluations"] == first["evaluations"] and again["computed"] == 0
 
 
 def test_a_named_base_is_measured_anew_where_it_is_served_and_the_page_says_by_what(
@@ -142,21 +141,6 @@ def test_pocket_is_measured_once_whatever_serves_named_bases(tools, prb, tmp_pat
     before = Unit(model, prb, "fast").key
     settings.TRACE_BACKEND_URL = "http://gpu.example.com:8000/v1"
     assert model.run.base == "pocket" and Unit(model, prb, "fast").key == before
-
-
-def test_new_rule_regroups_the_queries_without_a_forward(tools, prb, tmp_path, monkeypatch):
-    cluster = make_cluster(*tools[:3])
-    model = model_with(tools, tmp_path)
-    evaluate(model)
-    groups = Evaluation.objects.get(decode="fast").metrics["groups"]
-    assert groups["counts"] == {"covered": 0, "uncovered": 2, "outside": 1}
-    monkeypatch.setattr(tasks, "ENGINE", "no.such.module")
-    make_rule(tools[0], tools[1], code="PAYSLIP_PERIOD")
-    assert evaluate(model)["rescored"] == 4
-    fast = Evaluation.objects.get(decode="fast")
-    assert fast.metrics["groups"]["counts"] == {"covered": 1, "uncovered": 1, "outside": 1}
-    assert fast.clusterings == {"hr": cluster.clustering.version}
-    assert fast.predictions.get(item__position=0).scores["group"] == "covered"
 
 
 def test_citation_of_a_known_rule_is_counted(tools, prb, tmp_path):

@@ -12,7 +12,7 @@ from catalog.models import Cluster, Clustering
 from evaluation.core import report
 from evaluation.coverage.outcomes import failing_requests
 from evaluation.models import ClusterRollup, DomainRollup
-from evaluation.results import recount, rollups
+from evaluation.results import rollups
 from evaluation.what_if import selectors
 from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
 from rules.models import ChangeRequest, RuleChange, RuleSuggestion
@@ -26,8 +26,6 @@ from tests.factories import (
     make_sample,
     make_tool,
 )
-from trace_site import jobs
-from trace_site.jobs import Job
 from training.models import Run
 from training.runs.estimates import estimate
 from training.runs.stages import default_recipe
@@ -48,9 +46,6 @@ def home(settings, tmp_path, monkeypatch):
 
 
 def count():
-    recount.sweep()
-    for job in Job.objects.filter(kind="recount", state="queued"):
-        assert jobs.run(job.pk).state == "done"
     rollups.refresh()
 
 

@@ -10,6 +10,7 @@ from catalog.models import Domain
 from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
 from evaluation.coverage import gaps
+from evaluation.coverage.grouped import recall_by_domain
 from evaluation.coverage.selectors import DomainCoverage, coverage
 from evaluation.models import ClusterRollup
 from evaluation.results import rollups
@@ -33,18 +34,22 @@ class Command(TraceCommand):
         if options["domain"] and not rows:
             slugs = Domain.objects.values_list("slug", flat=True)
             raise not_found(f"domain {options['domain']!r}", "domains", slugs)
+        recalls = recall_by_domain()
         told: dict[str, Any] = {"domains": {}}
         if options["recount"]:
             told["rollups"] = rollups.refresh()
         for row in rows:
             costs = {one.pk: one for one in gaps.clusters(row.domain)}
-            found = told["domains"][row.domain] = row.as_dict()
+            recall = recalls.get(row.domain, {})
+            found = told["domains"][row.domain] = {**row.as_dict(), "recall": recall}
             found["gaps"] = with_costs(found["gaps"], costs)
-            for line in (*coverage_lines(row), *gap_lines(found["gaps"])):
+            for line in (*coverage_lines(row), *recall_lines(recall), *gap_lines(found["gaps"])):
                 self.echo(line)
         if options["recount"]:
             parts = ", ".join(f"{many:,} {what}" for what, many in told["rollups"].items())
-            self.echo(f"rollups counted anew; rows that differed: {parts or 'a recount is still to come'}")
+            self.echo(
+                f"rollups counted anew; rows that differed: {parts or 'something moved meanwhile, try again'}"
+            )
         return told, ""
 
 
@@ -64,12 +69,16 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
         yield f"  {done.edges_named:,} more edges are only named by rules"
     lost = sum(len(one.outside) for one in row.outside)
     yield f"  {lost} pairs of {len(row.outside)} rules lie outside every cluster"
-    if groups := row.recall.get("groups"):
-        metric = "recall@gen" if row.recall["decode"] in ("trace", "trace-free") else "recall@1"
-        tier = f", {row.recall['tier']} tier" if row.recall["tier"] else ""
-        yield f"  {row.recall['benchmark']}{tier}, {row.recall['decode']}"
+
+
+def recall_lines(recall: dict[str, Any]) -> Iterator[str]:
+    """Of the model shown, in each group."""
+    if groups := recall.get("groups"):
+        metric = "recall@gen" if recall["decode"] in ("trace", "trace-free") else "recall@1"
+        tier = f", {recall['tier']} tier" if recall["tier"] else ""
+        yield f"  {recall['benchmark']}{tier}, {recall['decode']}"
         for group, found in groups.items():
-            base = row.recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
+            base = recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
             beside = f"   embedding recall@1 {interval_words(base)}" if base else ""
             yield f"  {group}: {metric} {interval_words(found['metrics'][metric])} n {found['n']}{beside}"
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from django.core.management import CommandParser
 
-from evaluation.benchmarks.selectors import clause_words, slices
+from evaluation.benchmarks.selectors import clause_words
 from evaluation.benchmarks.services import evaluation_request
 from evaluation.core.metrics import METRICS
 from evaluation.core.stats import interval_words
+from evaluation.coverage.grouped import grouped
 from evaluation.models import Benchmark, Evaluation
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.lib.errors import not_found
@@ -56,7 +57,7 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
     if benchmark.is_development:
         yield "  a development half: thresholds are chosen on it, so its figures are not shown"
         return
-    for domain, groups in slices(evaluation).items():
+    for domain, groups in grouped([evaluation])[evaluation.pk].items():
         if "accuracy" in groups:
             accuracy = interval_words(groups["accuracy"])
             yield f"  {domain}: n {groups['n']}  accuracy {accuracy}  chance {groups['random']:.3f}"

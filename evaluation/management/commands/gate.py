@@ -39,7 +39,6 @@ class Command(TraceCommand):
             "candidate": report.candidate_id,
             "champion": report.champion_id,
             "verdict": report.verdict,
-            "definition": report.definition_id,
             "counts": found.counts,
             "rows": [row_dict(row) for row in found.rows],
         }

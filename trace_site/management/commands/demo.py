@@ -30,7 +30,7 @@ from evaluation.benchmarks.services import benchmark_import, probe_benchmarks_bu
 from evaluation.benchmarks.services import evaluation_request as search_evaluation_request
 from evaluation.gate.services import gate_request
 from evaluation.models import Benchmark, DomainRollup, Evaluation, GateReport
-from evaluation.results import groups, recount
+from evaluation.results import rollups
 from evaluation.results.strip import first_tools
 from rules.changes.services import request_submit
 from rules.exchange.services import file_preview, file_request, rules_import
@@ -180,9 +180,7 @@ class Command(TraceCommand):
 
     def count(self) -> None:
         """As the sweeper would, a minute later."""
-        recount.sweep()
-        if job := groups.newest_job():
-            run_inline(job, self.progress.at)
+        rollups.refresh()
 
     def tell_logins(self) -> None:
         for login in self.logins:
