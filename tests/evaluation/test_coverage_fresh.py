@@ -125,9 +125,9 @@ def test_samples_count_whoever_approves_them_and_how(three):
 
 
 def test_unchanged_data_is_computed_once(three, django_assert_num_queries):
-    first = coverage(recall=False)
+    first = coverage()
     with django_assert_num_queries(2):
-        again = coverage(recall=False)
+        again = coverage()
     assert again[0].ranked is first[0].ranked
 
 
