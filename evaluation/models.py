@@ -161,23 +161,6 @@ class Calibration(models.Model):
         return f"calibration of model {self.model_id}, {self.decode}"
 
 
-class Comparison(models.Model):
-    """One evaluation minus another on the same items and decoding. Predictions never change, so this stays true."""
-
-    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="comparisons")
-    against = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+")
-    rows = models.JSONField(help_text="[evaluation.core.versus.Row]: all domains first, then each")
-    draws = models.PositiveIntegerField(help_text="bootstrap draws")
-    seed = models.BigIntegerField(help_text="of the draws")
-    created_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        ordering = ["id"]
-        constraints = [
-            models.UniqueConstraint(fields=["evaluation", "against"], name="one_comparison_per_pair")
-        ]
-
-
 class GateReport(models.Model):
     """Append-only: whether a model may take the champion's place, slice by slice (evaluation.core.gate)."""
 
@@ -528,7 +511,8 @@ class DomainFigures(models.Model):
         help_text="(target, confusable) of rules that no cluster holds"
     )
     groups = models.JSONField(
-        help_text="{all, covered, exceptions, uncovered, outside: {n, wrong, n_embedding, wrong_embedding}}"
+        help_text="{all, covered, exceptions, uncovered, outside: {n, wrong, n_embedding, wrong_embedding, answer}}; "
+        "answer: whether the model is better than the embedding there"
     )
     sources = models.JSONField(
         help_text="{benchmark, sample, production: {n, wrong, n_embedding, wrong_embedding}}"

@@ -7,8 +7,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks import selectors
-from evaluation.core.comparison import BETTER, WORSE, TaughtCell
+from evaluation.core.comparison import TaughtCell
 from evaluation.core.metrics import ALL
+from evaluation.core.paired import BETTER, WORSE
 from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
@@ -39,18 +40,18 @@ def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChar
     for cell in shown:
         if cell.group == "covered":
             others = (("without rule samples", cell.control), ("embedding", cell.embedding))
-            beside = ", ".join(f"{who} {mean.mean:.2f}" for who, mean in others if mean)
-            title += f". Where a rule covers, the {found.name} finds {cell.champion.mean:.2f}"
+            beside = ", ".join(f"{who} {mean.value:.2f}" for who, mean in others if mean)
+            title += f". Where a rule covers, the {found.name} finds {cell.champion.value:.2f}"
             title += f" ({beside})" if beside else ""
         sides = (
             (found.name, "circle", cell.champion),
             ("control, no rule samples", "square", cell.control),
             ("embedding", "diamond", cell.embedding),
         )
-        dots = [Dot(who, shape, mean.mean, mean.low, mean.high) for who, shape, mean in sides if mean]
+        dots = [Dot(who, shape, mean.value or 0.0, mean.low, mean.high) for who, shape, mean in sides if mean]
         word, tone = "", ""
         if cell.over_embedding is not None:
-            word, tone = WORDS.get(cell.over_embedding.verdict, ("cannot tell", "wait"))
+            word, tone = WORDS.get(cell.over_embedding.answer, ("cannot tell", "wait"))
         rows.append(DotRow(LABELS[cell.group], cell.n, dots, cell_url(part, cell), word, tone))
     return DotChart(title, rows)
 

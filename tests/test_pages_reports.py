@@ -1,5 +1,7 @@
 """Reports over many evaluations: the grid, samples a rule, latency, and two runs beside each other."""
 
+import re
+
 import pytest
 
 from evaluation.models import Benchmark, Evaluation, Prediction
@@ -225,10 +227,7 @@ def test_figures_of_two_backends_beside_each_other_say_so(client, tools):
     page = client.get("/evaluation/compare/", {"a": a.pk, "b": b.pk}).content.decode()
     assert "<b>two engines</b>: A answered by our own engine, B through vllm 0.1 at h" in page
     page = client.get("/evaluation/compare/models/", {"a": a.model_id, "b": b.model_id}).content.decode()
-    assert f"model {a.model_id} answered by our own engine, model {b.model_id} through vllm 0.1 at h" in page
-    again = asked(tools[0], of, a.model, 3, hardware=served)  # of one backend there is a pair now
-    page = client.get("/evaluation/compare/models/", {"a": a.model_id, "b": b.model_id}).content.decode()
-    assert f"a={again.pk}&amp;b={b.pk}" in page and "by our own engine" not in page
+    assert "the candidate answered by our own engine, the champion through vllm 0.1 at h" in page
 
 
 # One run.
@@ -363,8 +362,8 @@ def test_every_flip_is_listed_both_ways_and_filtered(client, two, filters, found
 def test_counts_of_flips_lead_to_their_lists_and_lengths_stand_beside(client, two):
     a, b = two
     page = client.get("/evaluation/compare/", {"a": a.pk, "b": b.pk})
-    text, row = page.content.decode(), page.context["rows"][0]["result"]
-    assert (row.only_a, row.only_b) == (1, 2)
+    text, row = page.content.decode(), page.context["rows"][0]
+    assert (row.won, row.lost) == (1, 2)
     assert f"?a={a.pk}&amp;b={b.pk}&amp;by=recall%40gen&amp;flip=b#flips" in text
     assert (page.context["length_a"], page.context["length_b"]) == (1.0, 1.25)
     assert "a says so." in text and "b says so." in text
@@ -379,22 +378,23 @@ def test_a_few_queries_show_neither_to_be_better_whichever_page_compares_them(cl
     single = client.get("/evaluation/compare/", {"a": one.pk, "b": other.pk})
     for shown, n in ((page, 2), (single, 1)):
         text = shown.content.decode()
-        assert shown.context["n"] == n and "cannot tell" in text and "is better<" not in text
-    many = [(tools[0], RIGHT)] * 6
+        assert shown.context["n"] == n and not re.search(r"Model \d+ is better than", text)
+    assert "Nobody can tell" in single.content.decode()
+    many = [(tools[0], RIGHT)] * 8
     sure = make_evaluation(*many, model=make_model())
-    never = make_evaluation(*[(tools[0], WRONG)] * 6, model=make_model(), benchmark=sure.benchmark)
-    assert (
-        "A is better<" in client.get("/evaluation/compare/", {"a": sure.pk, "b": never.pk}).content.decode()
-    )
+    never = make_evaluation(*[(tools[0], WRONG)] * 8, model=make_model(), benchmark=sure.benchmark)
+    told = client.get("/evaluation/compare/", {"a": sure.pk, "b": never.pk}).content.decode()
+    assert f"Model {sure.model_id} is better than" in told
 
 
 def test_any_two_models_are_compared_on_all_they_share(client, two):
     a, b = (one.model for one in two)
     page = client.get("/evaluation/compare/models/", {"a": a.pk, "b": b.pk})
     (pair,) = page.context["beside"].pairs
-    assert (pair.ours, pair.theirs) == tuple(
-        two
-    ) and f"?a={two[0].pk}&amp;b={two[1].pk}" in page.content.decode()
+    assert (
+        pair.ids == tuple(one.pk for one in two)
+        and f"?a={two[0].pk}&amp;b={two[1].pk}" in page.content.decode()
+    )
     assert "same model" in client.get("/evaluation/compare/models/", {"a": a.pk, "b": a.pk}).content.decode()
 
 

@@ -90,12 +90,12 @@ def test_tiers_stand_apart_the_hard_one_first(measured):
         "Plain tier: the deciding fact is stated",
     ]
     hard, plain = ({key[1]: cell for key, cell in part.cells.items() if key[0] == "all"} for part in parts)
-    assert [(cell.n, cell.champion.mean) for cell in hard.values()] == [(16, 0.5), (8, 1.0), (8, 0.0)]
-    assert (hard["covered"].over_control.verdict, hard["outside"].over_embedding.verdict) == (
+    assert [(cell.n, cell.champion.value) for cell in hard.values()] == [(16, 0.5), (8, 1.0), (8, 0.0)]
+    assert (hard["covered"].over_control.answer, hard["outside"].over_embedding.answer) == (
         "better",
         "worse",
     )
-    assert {cell.over_embedding.verdict for cell in plain.values()} == {"cannot tell"}
+    assert {cell.over_embedding.answer for cell in plain.values()} == {"cannot tell"}
 
 
 def test_control_differs_in_nothing_but_the_rule_samples(models):

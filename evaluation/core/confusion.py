@@ -32,6 +32,10 @@ class Outcome(NamedTuple):
     gold: tuple[int, ...]
     firsts: Mapping[str, int | None]
 
+    def is_right(self, side: str) -> bool:
+        """Raises KeyError of a side that was not asked."""
+        return self.firsts[side] in self.gold
+
 
 class Miss(NamedTuple):
     """A wrong answer: `chosen` in place of `tool`, at a covered or uncovered pair or elsewhere."""
@@ -69,8 +73,9 @@ class Ground:
 
     def miss(self, outcome: Outcome, side: str) -> Miss | None:
         """None where the side is right or was not asked."""
-        if side not in outcome.firsts or (chosen := outcome.firsts[side]) in outcome.gold:
+        if side not in outcome.firsts or outcome.is_right(side):
             return None
+        chosen = outcome.firsts[side]
         places = {self._place(tool, chosen): tool for tool in reversed(outcome.gold)}
         at = next(place for place in (UNCOVERED, COVERED, ELSEWHERE) if place in places)
         return Miss(outcome.gold[0] if at == ELSEWHERE else places[at], chosen, at)

@@ -4,13 +4,9 @@ In: what was asked of both, score by score. Out: a row a slice (benchmark, decod
 verdict. Two questions are asked of each slice, because an interval that holds zero shows no equality:
 
 pass         not worse: the 95 % interval of candidate minus opponent lies above -MARGIN (non-inferiority, one-sided
-             2.5 %). The interval is Tango's score interval of a paired difference (Statistics in Medicine 1998), which
-             stays honest where few or no queries differ. A score between 0 and 1 counts as that part of a query that
-             is won or lost, which overstates the variance and never understates it.
-fail         worse: the sign-flip test of the paired differences, one-sided. Its p is adjusted for all slices asked of
-             one opponent by the distribution of their smallest statistic (max-T, Westfall and Young 1993): all
-             decodings and metrics of one query are flipped together, so slices that share queries cost little. Worse
-             by less than the margin is worse all the same.
+             2.5 %).
+fail         worse, by the paired test (`core.paired`), adjusted for all slices asked of one opponent. Worse by less
+             than the margin is worse all the same.
 cannot tell  neither was shown. `shows` says which difference so many queries would show four times in five.
 
 The whole: one failed slice fails the model; it passes when every slice passes; else nobody can tell. Error rates:
@@ -20,49 +16,33 @@ of at most 2.5 % an opponent. Small slices therefore end in "cannot tell", which
 rules are no sample of anything, they are what the rule asks for: they are counted, not inferred.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import comb
-from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from evaluation.core.coverage import EXCEPTIONS
 from evaluation.core.metrics import ALL
-from evaluation.core.report import sliced
+from evaluation.core.paired import (
+    ALPHA,
+    CANNOT_TELL,
+    FLIPS,
+    POWER,
+    WORSE,
+    Asked,
+    answer_of,
+    score_interval,
+    weigh,
+)
 
 MARGIN = 0.03  # the largest loss that may stay unseen: one query in 33
-ALPHA = 0.025  # one-sided, of both questions
-POWER = 0.8
-FLIPS = 9_999
-FLIPS_A_BLOCK = 500
-PASS, FAIL, CANNOT_TELL = VERDICTS = "pass", "fail", "cannot tell"
+PASS, FAIL = "pass", "fail"
+VERDICTS = PASS, FAIL, CANNOT_TELL
 CHAMPION, EMBEDDING = "champion", "embedding"
-Z = NormalDist().inv_cdf(1 - ALPHA)
-Numbers = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One metric of one benchmark and decoding, answered by both: a score from 0 to 1 a query and side.
-
-    `queries`: who a score is of; the same query may stand in several `Asked`. `groups`: "" where there are none.
-    """
-
-    kind: str
-    name: str
-    decode: str
-    metric: str
-    queries: Sequence[Hashable]
-    domains: Sequence[str]
-    groups: Sequence[str]
-    ours: Sequence[float]
-    theirs: Sequence[float]
-    tier: str = ""
-    exceptions: Sequence[bool] = ()  # of each query, whether it is one; empty: none is
-    ids: tuple[int, int] | None = None  # of the two evaluations, for links
+LABELLED = (
+    "labelled requests"  # the first tool of each, which answers whether one model is better than another
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +72,12 @@ class GateRow:
     binds: Annotated[bool, "whether it counts for the whole"] = True
     note: str = ""
     ids: tuple[int, int] | None = None
+    p_better: Annotated[float, "one-sided, that it is not better, adjusted alike"] = 1.0
+
+    @property
+    def answer(self) -> str:
+        """Whether the candidate is better than the opponent here, worse, or nobody can tell."""
+        return answer_of(self.p_adjusted, self.p_better)
 
     @property
     def difference(self) -> Annotated[float, "candidate minus opponent"]:
@@ -144,6 +130,20 @@ class Gate:
         found = [row.verdict for row in self.rows if row.binds]
         return {verdict: found.count(verdict) for verdict in (PASS, FAIL, CANNOT_TELL)}
 
+    @property
+    def slices(self) -> list[GateRow]:
+        """What the verdict is of, and what could not be asked."""
+        return [row for row in self.rows if row.kind != LABELLED]
+
+    def first_tools(self, opponent: str) -> dict[tuple[str, str], GateRow]:
+        """{(domain, group): the answer to "is it better than this opponent?"}, by the first tools of labelled
+        requests."""
+        return {
+            (row.domain, row.group): row
+            for row in self.rows
+            if row.kind == LABELLED and row.opponent == opponent
+        }
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -164,112 +164,34 @@ def judge(
     asked: Sequence[Asked], opponent: str, *, seed: int = 0, flips: int = FLIPS
 ) -> tuple[list[GateRow], float]:
     """The rows of one opponent, and the statistic below minus which a slice fails."""
-    parts = [(one, *part) for one in asked for part in _slices(one)]
-    if not parts:
-        return [], Z
-    gaps = [np.asarray(one.ours, float) - np.asarray(one.theirs, float) for one in asked]
-    gap_of = dict(zip(map(id, asked), gaps, strict=True))
-    chosen = [gap_of[id(one)][places] for one, _, _, places in parts]
-    won, lost = (np.array([np.clip(sign * gap, 0, None).sum() for gap in chosen]) for sign in (1, -1))
-    n = np.array([len(gap) for gap in chosen])
-    low, high = score_interval(won, lost, n)
-    p, adjusted, critical = flip_tests(
-        [
-            ([one.queries[place] for place in places], gap)
-            for (one, _, _, places), gap in zip(parts, chosen, strict=True)
-        ],
-        seed=seed,
-        flips=flips,
-    )
-    rows = []
-    for at, (one, domain, group, places) in enumerate(parts):
-        ours, theirs = (float(np.mean(np.asarray(side, float)[places])) for side in (one.ours, one.theirs))
-        differ = float(np.square(chosen[at]).mean())
-        verdict = FAIL if adjusted[at] <= ALPHA else PASS if low[at] > -MARGIN else CANNOT_TELL
-        rows.append(
-            GateRow(
-                *(opponent, one.kind, one.name, one.decode, one.metric, one.tier, domain, group),
-                *(int(n[at]), ours, theirs, float(won[at]), float(lost[at])),
-                *(float(low[at]), float(high[at]), float(p[at]), float(adjusted[at])),
-                smallest_shown(int(n[at]), differ, critical),
-                verdict,
-                ids=one.ids,
-            )
+    found, critical = weigh(asked, seed=seed, flips=flips)
+    return [
+        GateRow(
+            opponent,
+            one.asked.kind,
+            one.asked.name,
+            one.asked.decode,
+            one.asked.metric,
+            one.asked.tier,
+            domain=one.domain,
+            group=one.group,
+            n=one.n,
+            candidate=one.ours,
+            other=one.theirs,
+            won=one.won,
+            lost=one.lost,
+            low=one.low,
+            high=one.high,
+            p=one.worse,
+            p_adjusted=one.worse_adjusted,
+            p_better=one.better_adjusted,
+            shows=one.shows,
+            verdict=FAIL if one.answer == WORSE else PASS if one.low > -MARGIN else CANNOT_TELL,
+            binds=one.asked.kind != LABELLED,
+            ids=one.asked.ids,
         )
-    return rows, critical
-
-
-def _slices(one: Asked) -> Iterator[tuple[str, str, list[int]]]:
-    """All queries first; a domain or group that holds all queries is no slice of its own."""
-    exceptions = [EXCEPTIONS if told else "" for told in one.exceptions or [False] * len(one.groups)]
-    found = sliced(zip(one.domains, one.groups, exceptions, strict=True))
-    for (domain, group), places in sorted(found.items(), key=lambda it: (it[0][0] != ALL, it[0][1] != ALL)):
-        same = domain != ALL and len(places) == len(found[ALL, group])
-        if not same and (group == ALL or len(places) != len(found[domain, ALL])):
-            yield domain, group, places
-
-
-def score_interval(won: Numbers, lost: Numbers, n: Numbers, z: float = Z) -> tuple[Numbers, Numbers]:
-    """Tango's interval of (won - lost) / n, for arrays of slices: where the score statistic is z and -z."""
-    n = np.asarray(n, float)
-    middle = (won - lost) / n
-
-    def score(at: Numbers) -> Numbers:
-        """With the variance under the difference `at`; q is the likeliest share of lost queries then."""
-        b = -won - lost + (2 * n - won + lost) * at
-        q = (np.sqrt(np.clip(b * b + 8 * n * lost * at * (1 - at), 0, None)) - b) / (4 * n)
-        spread = np.sqrt(np.clip(n * (2 * q + at * (1 - at)), 1e-12, None))
-        return np.asarray((won - lost - n * at) / spread)
-
-    ends = []
-    for sign, far in ((1, -1.0), (-1, 1.0)):
-        inside, outside = middle.copy(), np.full_like(middle, far)
-        for _ in range(40):
-            half = (inside + outside) / 2
-            within = sign * score(half) < z
-            inside, outside = np.where(within, half, inside), np.where(within, outside, half)
-        ends.append((inside + outside) / 2)
-    return ends[0], ends[1]
-
-
-def flip_tests(
-    slices: Sequence[tuple[Sequence[Hashable], Numbers]], *, seed: int, flips: int
-) -> tuple[Numbers, Numbers, float]:
-    """(p, p adjusted for all slices, critical statistic) of the slices' (queries, differences).
-
-    If two models are equally good, each difference might as well have had the other sign. The statistic of a slice is
-    the sum of its differences over the root of the sum of their squares, which no flip changes.
-    """
-    places = {
-        query: at for at, query in enumerate(dict.fromkeys(q for queries, _ in slices for q in queries))
-    }
-    table = np.zeros((len(places), len(slices)), np.float32)
-    for column, (queries, gaps) in enumerate(slices):
-        np.add.at(table[:, column], [places[query] for query in queries], gaps)
-    table = table[np.any(table != 0, axis=1)]
-    scale = np.sqrt(np.square(table).sum(axis=0))
-    table /= np.where(scale > 0, scale, 1)
-    found = table.sum(axis=0)
-    generator = np.random.default_rng(seed)
-    as_low, lowest = np.ones(len(slices)), np.empty(flips)
-    for start in range(0, flips, FLIPS_A_BLOCK):
-        rows = min(FLIPS_A_BLOCK, flips - start)
-        kept = generator.integers(0, 256, size=(rows, -(-len(table) // 8)), dtype=np.uint8)
-        bits = np.unpackbits(kept, axis=1, count=len(table)).astype(np.float32)  # 1 keeps a sign, 0 turns it
-        drawn = 2 * (bits @ table) - found
-        as_low += np.sum(drawn <= found + 1e-4, axis=0)
-        lowest[start : start + rows] = drawn.min(axis=1)
-    lowest.sort()
-    adjusted = (1 + np.searchsorted(lowest, found + 1e-4, side="right")) / (flips + 1)
-    critical = max(Z, -float(lowest[int(ALPHA * (flips + 1)) - 1]))
-    return as_low / (flips + 1), adjusted, critical
-
-
-def smallest_shown(n: int, differ: float, critical: float = Z) -> float | None:
-    """The loss that n queries, of which the share `differ` differs, show with POWER; None: not even the loss of all."""
-    reach = critical + NormalDist().inv_cdf(POWER)
-    least = max(reach * (differ / n) ** 0.5, reach**2 / n)
-    return least if least <= 1 else None
+        for one in found
+    ], critical
 
 
 def known_weakness(rows: Sequence[GateRow], champion: Sequence[GateRow]) -> list[GateRow]:

@@ -1,13 +1,11 @@
-"""Uncertainty: percentile bootstrap for one run, paired bootstrap and McNemar's test for two.
+"""Uncertainty of one run's means: the percentile bootstrap of the tables of results. Two runs: `core.paired`.
 
 In: one score a query. Out: an interval that carries n, the number of draws and the seed it was made with.
-A draw resamples queries; it is held as how often each query was drawn, so all metrics of all runs share one
-matrix product and two runs are resampled together.
+A draw resamples queries; it is held as how often each query was drawn, so all metrics share one matrix product.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import comb
 
 import numpy as np
 import numpy.typing as npt
@@ -34,17 +32,6 @@ class Interval:
 
 def interval_words(stored: Mapping[str, float]) -> str:
     return f"{stored['mean']:.3f} [{stored['low']:.3f}, {stored['high']:.3f}]"
-
-
-@dataclass(frozen=True, slots=True)
-class PairedTest:
-    """Run A minus run B on the same queries."""
-
-    difference: Interval
-    p_value: float  # two-sided, share of the draws on the other side of zero, doubled
-    only_a: int  # queries that A alone gets right
-    only_b: int
-    mcnemar_p: float
 
 
 def count_blocks(n: int, draws: int, seed: int) -> Iterator[Table]:
@@ -80,21 +67,3 @@ def _intervals(table: Table, means: Table, seed: int) -> list[Interval]:
 
 def bootstrap(scores: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> Interval:
     return bootstrap_table([[score] for score in scores], seed=seed, draws=draws)[0]
-
-
-def compare(a: Sequence[float], b: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> PairedTest:
-    """Paired: query i of A against query i of B. McNemar counts a query as right where its score is 1."""
-    difference = (np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))[:, None]
-    means = resampled_means(difference, draws, seed)
-    p_value = 2 * min(float(np.mean(means <= 0)), float(np.mean(means >= 0)))
-    only_a = sum(x >= 1 > y for x, y in zip(a, b, strict=True))
-    only_b = sum(y >= 1 > x for x, y in zip(a, b, strict=True))
-    (interval,) = _intervals(difference, means, seed)
-    return PairedTest(interval, min(1.0, p_value), only_a, only_b, mcnemar(only_a, only_b))
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """Exact two-sided p-value: the discordant queries are fair coin tosses if the runs are equally good."""
-    n = only_a + only_b
-    tail = sum(comb(n, k) for k in range(min(only_a, only_b) + 1))
-    return min(1.0, 2 * tail / 2**n)

@@ -18,11 +18,9 @@ from django.db.models.functions import Now, TruncDate
 from django.urls import reverse
 
 from catalog.models import Tool
-from evaluation.core.comparison import BETTER, CANNOT_TELL, WORSE
 from evaluation.core.confusion import MODEL, SIDES
 from evaluation.core.coverage import DONE, EXCEPTIONS, LINES, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
-from evaluation.core.stats import mcnemar
 from evaluation.coverage.outcomes import WINDOW, reported
 from evaluation.models import (
     ClusterRollup,
@@ -274,7 +272,7 @@ def side_of(figures: DomainFigures) -> str:
 class Asked:
     """Labelled requests of one group: `n` and `wrong` of the side that is shown, `gap`: those wrong at a pair that no
     rule tells apart, `unspoken`: those wrong although a rule decides, whose clause was not chosen; of the `both` that
-    each side was asked, the wrong ones of each, and those of one side alone."""
+    each side was asked, the wrong ones of each."""
 
     n: int = 0
     wrong: int = 0
@@ -283,15 +281,6 @@ class Asked:
     both: int = 0
     ours: int = 0
     theirs: int = 0
-    ours_alone: int = 0
-    theirs_alone: int = 0
-
-    @property
-    def verdict(self) -> str:
-        """Of ours beside the embedding, by McNemar's exact test at 5 %: better, worse or cannot tell."""
-        if mcnemar(self.ours_alone, self.theirs_alone) >= 0.05:
-            return CANNOT_TELL
-        return WORSE if self.ours_alone > self.theirs_alone else BETTER
 
 
 def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, Asked]]:
@@ -311,8 +300,6 @@ def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, A
             "both": both,
             "ours": both and ours,
             "theirs": both and theirs,
-            "ours_alone": both and ours and not theirs,
-            "theirs_alone": both and theirs and not ours,
         }
         of = {name: many for name, counted in counts.items() if counted}
         found[domain][ALL].update(of)

@@ -37,6 +37,10 @@ class ShareOut(Shape):
     wrong: int = field("whose first tool is not right")
     n_embedding: int = field("of the n, those that the embedding was asked")
     wrong_embedding: int
+    answer: str = field(
+        "whether the model is better than the embedding: better, worse or cannot tell; empty: not told",
+        default="",
+    )
 
 
 class FiguresOut(Shape):

@@ -17,9 +17,10 @@ from django.contrib.humanize.templatetags.humanize import apnumber
 from django.urls import reverse
 from django.utils import timezone
 
-from evaluation.core.comparison import WHERE, WORSE
+from evaluation.core.comparison import WHERE
 from evaluation.core.confusion import EMBEDDING, MODEL, SIDES
 from evaluation.core.metrics import ALL
+from evaluation.core.paired import WORSE
 from evaluation.coverage.gaps import (
     UNSPOKEN,
     Asked,
@@ -68,6 +69,10 @@ class DomainPage:
     @property
     def who(self) -> str:
         return model_words(self.figures)
+
+    def answer(self, group: str) -> str:
+        """Whether the model is better than plain search there, as the gate and Compare tell it; empty without one."""
+        return str(self.figures.groups[group].get("answer", ""))
 
     @property
     def is_thin(self) -> bool:
@@ -219,7 +224,7 @@ def warnings(page: DomainPage) -> list[list[Said]]:
     """Plain sentences where the model is worse than what one has without it."""
     found = []
     for group, asked in page.asked.items():
-        if page.side == MODEL and asked.both and asked.verdict == WORSE:
+        if page.answer(group) == WORSE:
             filters = {} if group == ALL else {"group": group}
             n = requests_url(page.domain, asked="both", **filters)
             wrong = {side: requests_url(page.domain, asked="both", wrong=side, **filters) for side in SIDES}
@@ -263,12 +268,9 @@ def recall_figure(page: DomainPage) -> DotChart | None:
             )
         filters = {"asked": "both"} if both else {}
         filters |= {} if group == ALL else {"group": group}
-        word = (
-            ""
-            if not both
-            else f"{asked.verdict}{'' if asked.verdict == 'cannot tell' else ' than embedding'}"
-        )
-        tone = {"better": "good", "worse": "bad"}.get(asked.verdict, "wait") if both else ""
+        answer = page.answer(group)
+        word = "" if not both else f"{answer}{'' if answer == 'cannot tell' else ' than embedding'}"
+        tone = {"better": "good", "worse": "bad"}.get(answer, "wait") if both else ""
         rows.append(DotRow(LABELS[group], n, dots, requests_url(page.domain, **filters), word, tone))
     if not rows:
         return None

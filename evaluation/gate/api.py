@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from evaluation.core.gate import ChangedRule, Gate, GateRow
-from evaluation.gate.selectors import groups_moved, headline, reports, row_dict
+from evaluation.gate.selectors import answers, groups_moved, headline, reports, row_dict
 from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
 from trace_site.rest.schema import ID, InputSerializer
@@ -23,8 +23,9 @@ from training.models import Model
 class GateRowOut(Shape, of=GateRow):
     fields = (
         "opponent kind name tier decode metric domain group n candidate other difference low high won "
-        "lost p p_adjusted margin shows verdict binds note evaluation against"
+        "lost p p_adjusted p_better margin shows answer verdict binds note evaluation against"
     )
+    answer: str = field("better, worse or cannot tell")
     verdict: GateReport.Verdict
     evaluation: int | None
     against: int | None
@@ -36,6 +37,9 @@ class GateReportOut(Shape):
     champion: int | None = field("null: there was none", source="champion_id")
     verdict: GateReport.Verdict
     said: str = field(source="headline")
+    answers: dict[str, str] = field(
+        "{champion, embedding: whether the model is better than it, as a sentence}"
+    )
     rows: list[GateRowOut]
     rules: list[ChangedRule] = field("that the candidate learned and the champion did not")
     notes: list[str]
@@ -71,6 +75,7 @@ class ModelGate(ApiView):
             raise Http404
         found = Gate.of(report.report)
         report.headline, report.notes = headline(report), list(found.notes)
+        report.answers = answers(found, report.candidate_id, report.champion_id)
         report.groups_moved = groups_moved(report)
         report.rows, report.rules = [row_dict(row) for row in found.rows], found.rules
         return Response(GateReportOut(report).data)

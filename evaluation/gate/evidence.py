@@ -8,18 +8,22 @@ that rules and clusters of now sort it into.
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from evaluation.benchmarks.selectors import backend_words, clause_words, rule_results
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core import gate
-from evaluation.core.gate import Asked, ChangedRule, GateRow
+from evaluation.core.confusion import EMBEDDING, MODEL
+from evaluation.core.gate import ChangedRule, Gate, GateRow
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import judge_rule_test
-from evaluation.coverage.grouped import sorting_now
-from evaluation.coverage.selectors import learned_versions
+from evaluation.core.paired import CANNOT_TELL, FLIPS, Asked
+from evaluation.coverage.grouped import Sorting, sorting_now
+from evaluation.coverage.outcomes import Labelled, Standing, labelled, measured_by
+from evaluation.coverage.selectors import learned_versions, read_tools, stamps
 from evaluation.gate.selectors import asked_of, gated_benchmarks
 from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
 from rules.models import RuleVersion
@@ -37,7 +41,9 @@ METRICS: dict[str, tuple[str, ...]] = {
 }
 OUTSIDE = ("refused",)
 FIRST = ("hit@1",)  # what a written list and the embedding's ranking share
+NOTHING_ASKED = "no benchmark is frozen, so none was asked; import one with benchmark_import"
 UNCHANGED = "tests of unchanged rules"
+Of = tuple[str, int]  # a labelled request: see Labelled.of
 Scores = dict[int, tuple[str, dict[str, Any], bool]]  # {item: (domain, scores, whether it is an exception)}
 
 
@@ -54,7 +60,7 @@ class Evidence:
 
 
 def evidence(candidate: Model, champion: Model | None, measured: Collection[int]) -> Evidence:
-    """Of the evaluations `measured`; at most six queries, however much was asked, and one more where rules changed."""
+    """Of the evaluations `measured`; the number of queries does not depend on how much was asked."""
     found = Evidence()
     benchmarks = gated_benchmarks()
     made = Evaluation.objects.filter(pk__in=measured, benchmark__in=benchmarks, metrics__isnull=False)
@@ -73,6 +79,7 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
     for who, model in (("candidate", candidate), ("champion", champion)):
         said = [clause_words(one) for one in by.values() if model and one.model_id == model.pk]
         found.notes += [f"The {who} answered {words}." for words in dict.fromkeys(filter(None, said))]
+    _first_tools(found, candidate, champion, sorting)
     results = _rule_tests(found, candidate, champion)
     found.counted_from = {
         "rule": RULE,
@@ -164,12 +171,49 @@ class Asking:
             each = f"the candidate answered {backend_words(ours)}, the champion {backend_words(theirs)}"
             self.note(f"{each}. Each is compared as it is served.")
 
-    def lacks(self, note: str, verdict: str = gate.CANNOT_TELL) -> None:
+    def lacks(self, note: str, verdict: str = CANNOT_TELL) -> None:
         what = (self.benchmark.kind, str(self.benchmark), self.benchmark.tier, self.decode, note)
         self.found.unmeasured.append(gate.unmeasured(*what, verdict))
 
     def note(self, said: str) -> None:
         self.found.notes.append(f"{self.benchmark}, {self.decode}: {said}")
+
+
+def _first_tools(found: Evidence, candidate: Model, champion: Model | None, sorting: Sorting) -> None:
+    """What each chooses first for labelled requests that it did not learn from, as `coverage.outcomes` has them."""
+    domains = {tool.id: tool.domain for tool in read_tools(stamps().tools).values()}
+    ours, theirs = (
+        {one.of: one for one in labelled(model, sorting.ids, measured_by(model))} if model else {}
+        for model in (candidate, champion)
+    )
+
+    def ask(to: list[Asked], a: dict[Of, Labelled], b: dict[Of, Labelled], sides: tuple[str, str]) -> None:
+        known = [
+            of
+            for of in a
+            if of in b and sides[0] in a[of].outcome.firsts and sides[1] in b[of].outcome.firsts
+        ]
+        if known:
+            rows = [a[of] for of in known]
+            to.append(
+                Asked(
+                    kind=gate.LABELLED,
+                    name=gate.LABELLED,
+                    decode="",
+                    metric="hit@1",
+                    # a request of a benchmark is the same query wherever it is asked
+                    queries=[pk if what == "item_id" else (what, pk) for what, pk in known],
+                    domains=[domains[one.outcome.gold[0]] for one in rows],
+                    groups=[sorting.by.group(one.outcome.gold) for one in rows],
+                    ours=[float(a[of].outcome.is_right(sides[0])) for of in known],
+                    theirs=[float(b[of].outcome.is_right(sides[1])) for of in known],
+                    exceptions=[one.is_exception for one in rows],
+                )
+            )
+
+    ask(found.champion, ours, theirs, (MODEL, MODEL))
+    for to, of in zip(found.embedding, (ours, theirs), strict=True):
+        ask(to, of, of, (MODEL, EMBEDDING))
 
 
 def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> list[int]:
@@ -216,3 +260,43 @@ def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> li
 
 def _passed(test: dict[str, Any]) -> float:
     return float(judge_rule_test(test["query"], test["tools"], test["found"]).passed)
+
+
+def gate_of(found: Evidence, *, flips: int = FLIPS) -> Gate:
+    """Both opponents judged; the candidate's losses to the embedding that the champion shares bind nobody."""
+    rows, critical = gate.judge(found.champion, gate.CHAMPION, flips=flips)
+    ours, reach = gate.judge(found.embedding[0], gate.EMBEDDING, flips=flips)
+    theirs, _ = gate.judge(found.embedding[1], gate.EMBEDDING, flips=flips)
+    asked = [*rows, *found.unmeasured, *gate.known_weakness(ours, theirs)]
+    if (changed := gate.rules_row(found.rules)) is not None:
+        # these tests are counted: they say nothing of what else the candidate does
+        asked = [changed, *(asked or [gate.unmeasured("prb", "requests", "", "", NOTHING_ASKED)])]
+    return Gate(
+        rows=tuple(asked),
+        rules=tuple(found.rules),
+        notes=tuple(found.notes),
+        critical={gate.CHAMPION: critical, gate.EMBEDDING: reach},
+        flips=flips,
+    )
+
+
+def judged(model: Model, other: Model | None = None) -> Gate:
+    """Both on everything that is measured of them by now, whoever is champion; a process keeps it for as long as that
+    stays. The number of queries does not depend on how much that is."""
+    both = [one for one in (model, other) if one]
+    made = Evaluation.objects.filter(Q(model__in=both) | Q(model=None), metrics__isnull=False)
+    standing = [
+        *sorted(made.values_list("pk", flat=True)),
+        *rule_results().filter(model__in=both).order_by("pk").values_list("pk", flat=True),
+        [Standing.now(one)[1:] for one in both],
+        sorting_now().definition.hash,
+    ]
+    return _judged(model.pk, other.pk if other else None, content_hash(standing))
+
+
+@lru_cache(maxsize=32)
+def _judged(model: int, other: int | None, standing: str) -> Gate:
+    models = Model.objects.select_related("run").in_bulk([pk for pk in (model, other) if pk])
+    made = Evaluation.objects.filter(Q(model__in=models) | Q(model=None), metrics__isnull=False)
+    measured = list(made.values_list("pk", flat=True))
+    return gate_of(evidence(models[model], models.get(other or 0), measured))

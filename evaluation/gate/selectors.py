@@ -9,6 +9,7 @@ from django.urls import reverse
 from evaluation.benchmarks.selectors import TIERS, backend_of, newest_benchmarks
 from evaluation.core.gate import CHAMPION, EMBEDDING, FAIL, PASS, ChangedRule, Gate, GateRow
 from evaluation.core.metrics import ALL
+from evaluation.core.paired import BETTER, CANNOT_TELL, WORSE
 from evaluation.coverage.selectors import definition_now
 from evaluation.models import Benchmark, GateReport
 from trace_site.jobs import Job
@@ -63,6 +64,27 @@ def groups_moved(report: GateReport) -> bool:
     return report.counted_from.get("groups") not in (None, definition_now().hash)
 
 
+def answers(
+    found: Gate, model: int, other: int | None, domain: str = ALL, group: str = ALL
+) -> dict[str, str]:
+    """{opponent: whether the model is better than it, as a sentence}, of those that both answered labelled requests."""
+    names = {CHAMPION: f"model {other}", EMBEDDING: "plain search"}
+    told = {}
+    for opponent, name in names.items():
+        if row := found.first_tools(opponent).get((domain, group)):
+            shares = (
+                f"{100 * row.candidate:.0f} % against {100 * row.other:.0f} % of {row.n} labelled requests"
+            )
+            spread = f"{points(row.difference)} points, 95 % {points(row.low)} to {points(row.high)}"
+            said = {
+                BETTER: f"Model {model} is better than {name}",
+                WORSE: f"Model {model} is worse than {name}",
+                CANNOT_TELL: f"Nobody can tell whether model {model} is better than {name}",
+            }[row.answer]
+            told[opponent] = f"{said}: first tool right in {shares} ({spread})."
+    return told
+
+
 # The report in sentences: for notices, the command, and whoever promotes.
 
 
@@ -87,14 +109,14 @@ def headline(report: GateReport) -> str:
 def changes(report: GateReport) -> tuple[str, ...]:
     """What callers would notice, or what nobody can know, a sentence each."""
     found = Gate.of(report.report)
-    failed = sorted((row for row in found.rows if row.verdict == FAIL), key=_largest_first)
+    failed = sorted((row for row in found.slices if row.verdict == FAIL), key=_largest_first)
     said = [f"Worse: {slice_words(row)}." for row in failed[:NAMED]]
     if len(failed) > NAMED:
         more = len(failed) - NAMED
         said.append(f"Worse on {more} slice{'' if more == 1 else 's'} more.")
     opponent = CHAMPION if report.champion_id else EMBEDDING
     whole: dict[tuple[str, str], GateRow] = {}  # the first metric of each benchmark and decoding
-    for row in found.rows:
+    for row in found.slices:
         if row.opponent == opponent and (row.domain, row.group) == (ALL, ALL) and row.shows:
             whole.setdefault((row.name, row.decode), row)
     for row in [row for row in whole.values() if row.verdict != FAIL][:NAMED]:
@@ -132,6 +154,7 @@ def row_dict(row: GateRow) -> dict[str, Any]:
     """A row as the API and the command give it."""
     links = dict(zip(("evaluation", "against"), row.ids or (None, None), strict=True))
     fields = {name: value for name, value in asdict(row).items() if name != "ids"}
+    fields["answer"] = row.answer
     return {**fields, "difference": row.difference, **links}
 
 

@@ -12,9 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.urls import reverse
 
-from evaluation.core import gate
-from evaluation.core.gate import CHAMPION, EMBEDDING, Gate
-from evaluation.gate.evidence import Evidence, evidence
+from evaluation.gate.evidence import evidence, gate_of
 from evaluation.gate.selectors import KIND, headline, newest_report
 from evaluation.models import GateReport
 from trace_site import jobs
@@ -28,7 +26,6 @@ from training.models import UNDER_WAY, Model
 from training.registry.registry import current_aliases, refuse_removed
 
 NOTICE = "candidate"
-NOTHING_ASKED = "no benchmark is frozen, so none was asked; import one with benchmark_import"
 
 
 @transaction.atomic
@@ -79,24 +76,6 @@ def report_make(
             audit_models.record(actor=ctx.job.created_by, action="model.gated", obj=candidate, detail=detail)
             _tell(report)
     return report
-
-
-def gate_of(found: Evidence, *, flips: int = gate.FLIPS) -> Gate:
-    """Both opponents judged; the candidate's losses to the embedding that the champion shares bind nobody."""
-    rows, critical = gate.judge(found.champion, CHAMPION, flips=flips)
-    ours, reach = gate.judge(found.embedding[0], EMBEDDING, flips=flips)
-    theirs, _ = gate.judge(found.embedding[1], EMBEDDING, flips=flips)
-    asked = [*rows, *found.unmeasured, *gate.known_weakness(ours, theirs)]
-    if (changed := gate.rules_row(found.rules)) is not None:
-        # these tests are counted: they say nothing of what else the candidate does
-        asked = [changed, *(asked or [gate.unmeasured("prb", "requests", "", "", NOTHING_ASKED)])]
-    return Gate(
-        rows=tuple(asked),
-        rules=tuple(found.rules),
-        notes=tuple(found.notes),
-        critical={CHAMPION: critical, EMBEDDING: reach},
-        flips=flips,
-    )
 
 
 def _tell(report: GateReport) -> None:

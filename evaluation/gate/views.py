@@ -11,7 +11,8 @@ from django.views.decorators.http import require_GET, require_POST
 from evaluation.core import gate
 from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
-from evaluation.gate.selectors import KIND, groups_moved, headline, outdated, reports
+from evaluation.core.paired import CANNOT_TELL
+from evaluation.gate.selectors import KIND, answers, groups_moved, headline, outdated, reports
 from evaluation.gate.services import gate_request
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -22,7 +23,7 @@ from training.registry.selectors import standing
 SHOWN = {
     "": "in short",
     "every": "every slice",
-    **{verdict: verdict for verdict in (gate.FAIL, gate.CANNOT_TELL, gate.PASS)},
+    **{verdict: verdict for verdict in (gate.FAIL, CANNOT_TELL, gate.PASS)},
 }
 LISTED = 20
 
@@ -39,6 +40,7 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
         "report": report,
         "gate": found,
         "said": headline(report),
+        "answers": answers(found, report.candidate_id, report.champion_id),
         "show": show,
         "shown": list(SHOWN.items()),
         "parts": [
@@ -47,7 +49,7 @@ def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
                 ("Against the champion", gate.CHAMPION),
                 ("Against the plain embedding", gate.EMBEDDING),
             )
-            if (parts := _shown(found.rows, opponent, show))
+            if (parts := _shown(found.slices, opponent, show))
         ],
         "rules": sorted(
             found.rules, key=lambda rule: (rule.word != "worse", rule.word != "better", rule.code)

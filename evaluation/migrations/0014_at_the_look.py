@@ -42,6 +42,7 @@ class Migration(migrations.Migration):
         migrations.RemoveField("evaluation", "definition"),
         migrations.RemoveField("evaluation", "clusterings"),
         migrations.DeleteModel("GroupDefinition"),
+        migrations.DeleteModel("Comparison"),
         migrations.AlterField(
             "evaluation",
             "metrics",

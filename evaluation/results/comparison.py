@@ -1,42 +1,35 @@
-"""A model beside the champion: every frozen benchmark and probe that both were measured on, and the tests of rules.
+"""Is a model better than another? Everything that both were measured on in the same way, as the gate weighs it."""
 
-Same benchmark version and same decoding only; what cannot be compared is said. Paired comparisons are stored with
-their seed when they are first made, so that a page asks a constant number of queries and computes nothing twice.
-"""
-
-from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import SEED, backend_of, backend_words, newest_benchmarks, rule_results
+from evaluation.benchmarks.selectors import newest_benchmarks
 from evaluation.benchmarks.services import default_decodes
-from evaluation.core.comparison import Difference, differences
-from evaluation.core.metrics import judge_rule_test
-from evaluation.core.stats import DRAWS
-from evaluation.gate.selectors import newest_report
+from evaluation.core.gate import CHAMPION, GateRow
+from evaluation.core.metrics import ALL
+from evaluation.gate.evidence import judged
+from evaluation.gate.selectors import answers, newest_report
 from evaluation.gate.services import gate_request
-from evaluation.models import Benchmark, Comparison, Evaluation, GateReport, Prediction
+from evaluation.models import Benchmark, Evaluation, GateReport
 from trace_site.jobs import JobContext
 from trace_site.paging import number_of
 from training.models import Model
 from training.registry.registry import current_aliases
 
-Scores = dict[Any, tuple[str, dict[str, float]]]
-
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkComparison:
-    """One benchmark and decoding that both were measured with. Without evaluations: the tests of published rules."""
+    """One benchmark and decoding that both were measured with. Without `ids` of evaluations: the tests of rules."""
 
     title: str
     decode: str
-    rows: list[Difference]
-    ours: Evaluation | None = None
-    theirs: Evaluation | None = None
+    ids: tuple[int, int] | None
+    rows: list[GateRow]
 
 
 @dataclass(slots=True)
@@ -46,16 +39,14 @@ class ModelComparison:
     model: Model
     other: Model | None
     champion: bool
+    answer: str = ""
     pairs: list[BenchmarkComparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: list[Benchmark] = field(default_factory=list)
-    draws: int = DRAWS
-    seed: int = SEED
     report: GateReport | None = None
 
 
 def compare_with_champion(model: Model) -> ModelComparison:
-    """The whole comparison; what was not compared before is compared and kept."""
     current = current_aliases()
     champion = current.get("champion")
     is_champion = champion == model
@@ -66,120 +57,33 @@ def compare_with_champion(model: Model) -> ModelComparison:
 def compare_models(model: Model, other: Model | None, is_champion: bool = False) -> ModelComparison:
     """Any two, on everything that both were measured on in the same way."""
     found = ModelComparison(model, other, is_champion)
-    if found.other is None:
+    if other is None:
         return found
     if not is_champion:
-        found.report = newest_report(model.pk, found.other.pk)
-    made = _finished(model, found.other)
-    chosen, found.notes = _matched(model, found.other, made)
-    # the newest benchmarks that the other was not measured on with all its decodings
-    measured = {(one.benchmark_id, one.decode) for one in made if one.model_id == found.other.pk}
-    found.missing = [
-        benchmark
-        for benchmark in newest_benchmarks()
-        if any((benchmark.pk, decode) not in measured for decode in default_decodes(benchmark, found.other))
-    ]
-    stored = _stored(chosen)
+        found.report = newest_report(model.pk, other.pk)
+    gate = judged(model, other)
+    found.answer = answers(gate, model.pk, other.pk).get(CHAMPION, "")
+    rows = [row for row in gate.slices if row.opponent == CHAMPION and row.group == ALL]
     found.pairs = [
-        BenchmarkComparison(ours.benchmark.title, ours.decode, stored[ours.pk, theirs.pk], ours, theirs)
-        for ours, theirs in chosen
+        BenchmarkComparison(name, decode, ids, list(of))
+        for (name, decode, ids), of in groupby(
+            (row for row in rows if row.n), key=lambda row: (row.name, row.decode, row.ids)
+        )
     ]
-    if tests := _rule_tests(model, found.other):
-        if backend_of(model) != backend_of(found.other):
-            found.notes.append(
-                "tests of the rules: one model answers through a server, the other by our own engine."
-            )
-        found.pairs.append(BenchmarkComparison("tests of the rules", Evaluation.Decode.FAST, tests))
+    found.notes = [f"{row.name}, {row.decode}: {row.note}." for row in rows if not row.n] + list(gate.notes)
+    found.missing = _missing(other)
     return found
 
 
-def _finished(*models: Model) -> list[Evaluation]:
-    """Retrieval benchmarks first, decodings in the order of their definition; one query."""
-    rows = Evaluation.objects.filter(model__in=models, metrics__isnull=False).select_related("benchmark")
-    kinds, decodes = Benchmark.Kind.values, Evaluation.Decode.values
-
-    def order(one: Evaluation) -> tuple[int, str, int, int]:
-        return kinds.index(one.benchmark.kind), one.benchmark.name, decodes.index(one.decode), one.pk
-
-    return sorted(rows.defer("metrics"), key=order)
-
-
-def _matched(
-    model: Model, other: Model, made: list[Evaluation]
-) -> tuple[list[tuple[Evaluation, Evaluation]], list[str]]:
-    """Pairs of evaluations on the newest version that both have, per benchmark and decoding, of one backend where there
-    are any; and what has no pair, or one of two backends."""
-    by: defaultdict[tuple[str, str], list[dict[int, dict[str, Evaluation]]]] = defaultdict(lambda: [{}, {}])
-    for one in made:
-        if not one.benchmark.is_development:
-            versions = by[one.benchmark.name, one.decode][one.model_id != model.pk]
-            versions.setdefault(one.benchmark.version, {})[one.backend] = one
-    pairs, notes = [], []
-    for (name, decode), (ours, theirs) in by.items():
-        both = ours.keys() & theirs.keys()
-        if both:
-            a, b = _alike(ours[max(both)], theirs[max(both)])
-            pairs.append((a, b))
-            if a.backend != b.backend:
-                each = f"model {model.pk} answered {backend_words(a)}, model {other.pk} {backend_words(b)}"
-                notes.append(f"{name} v{max(both)}, {decode}: {each}.")
-        newest = max([*ours, *theirs])
-        if newest in both:
-            continue
-        if ours and theirs:
-            measured = f"model {model.pk} on v{max(ours)}, model {other.pk} on v{max(theirs)}"
-            rest = f"compared on v{max(both)}" if both else "not compared"
-            notes.append(f"{name}, {decode}: {measured}, so {rest}.")
-        else:
-            only = model.pk if ours else other.pk
-            notes.append(f"{name} v{newest}, {decode}: only model {only} was measured so.")
-    return pairs, notes
-
-
-def _alike(ours: dict[str, Evaluation], theirs: dict[str, Evaluation]) -> tuple[Evaluation, Evaluation]:
-    """The newest two of the same backend, else the newest of each."""
-    shared = ours.keys() & theirs.keys()
-    a = max((ours[one] for one in shared or ours), key=lambda one: one.pk)
-    return a, theirs[a.backend] if shared else max(theirs.values(), key=lambda one: one.pk)
-
-
-def _stored(pairs: list[tuple[Evaluation, Evaluation]]) -> dict[tuple[int, int], list[Difference]]:
-    """Rows of every pair; predictions are read once for all pairs that nobody compared yet."""
-    ids = [(ours.pk, theirs.pk) for ours, theirs in pairs]
-    known = Comparison.objects.filter(evaluation__in=[a for a, _ in ids], against__in=[b for _, b in ids])
-    rows = {
-        (one.evaluation_id, one.against_id): [Difference(**row) for row in one.rows]
-        for one in known.filter(draws=DRAWS, seed=SEED)
-    }
-    waiting = [pair for pair in ids if pair not in rows]
-    if not waiting:
-        return rows
-    scores: dict[int, Scores] = {one: {} for pair in waiting for one in pair}
-    predictions = Prediction.objects.filter(evaluation__in=scores).order_by()
-    columns = ("evaluation", "item", "item__domain", "scores")
-    for evaluation, item, domain, found in predictions.values_list(*columns):
-        scores[evaluation][item] = (domain, found)
-    made = {pair: differences(scores[pair[0]], scores[pair[1]], seed=SEED) for pair in waiting}
-    fresh = [
-        Comparison(
-            evaluation_id=ours, against_id=theirs, rows=[asdict(row) for row in found], draws=DRAWS, seed=SEED
-        )
-        for (ours, theirs), found in made.items()
+def _missing(other: Model) -> list[Benchmark]:
+    """The newest benchmarks that a model was not measured on with all its decodings; two queries."""
+    made = Evaluation.objects.filter(model=other, metrics__isnull=False)
+    measured = set(made.values_list("benchmark", "decode"))
+    return [
+        benchmark
+        for benchmark in newest_benchmarks()
+        if any((benchmark.pk, decode) not in measured for decode in default_decodes(benchmark, other))
     ]
-    Comparison.objects.bulk_create(fresh, ignore_conflicts=True)
-    return rows | made
-
-
-def _rule_tests(model: Model, other: Model) -> list[Difference]:
-    """Tests of rule versions that both were asked; one query."""
-    sides: dict[int, Scores] = {model.pk: {}, other.pk: {}}
-    rows = rule_results().filter(model__in=sides).order_by()
-    columns = ("model", "version", "version__rule__domain", "results")
-    for asked, version, domain, results in rows.values_list(*columns):
-        for number, row in enumerate(results):
-            passed = judge_rule_test(row["query"], row["tools"], row["found"]).passed
-            sides[asked][version, number] = (domain, {"passed": float(passed)})
-    return differences(sides[model.pk], sides[other.pk], seed=SEED)
 
 
 def evaluated(ctx: JobContext, model: Model) -> None:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
+import numpy as np
 from django.db.models import Avg, F, FloatField, Func, IntegerField, Q, QuerySet
 from django.db.models.fields.json import KT
 
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, newest_benchmarks, retrieval_benchmarks
-from evaluation.core.comparison import verdict_of
 from evaluation.core.metrics import METRICS, RANKED_DECODES
-from evaluation.core.stats import compare
+from evaluation.core.paired import score_interval
 from evaluation.coverage.grouped import Sorting, group_filter, sorting_now
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
@@ -36,6 +36,7 @@ CITED = {
     "right": "cites the rule that decides",
     "wrong": "a rule decides that it does not cite",
 }
+SIZE = "set_size"  # a length, not a quality
 FOLDED = 3  # tools of a list that a row shows before the rest is folded away
 
 
@@ -189,26 +190,41 @@ def _list(
 EITHER = {"a": "only A is right", "b": "only B is right", "": "one of the two is right"}
 
 
+@dataclass(frozen=True, slots=True)
+class PairedMetric:
+    """A minus B over the queries both answered; `won`, `lost`: queries that one alone answers right. A length has no
+    interval."""
+
+    metric: str
+    title: str
+    a: float
+    b: float
+    won: int
+    lost: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def difference(self) -> float:
+        return self.a - self.b
+
+
 def compared(
     a: Evaluation, b: Evaluation, group: str = "", domain: str = ""
-) -> tuple[list[dict[str, Any]], int]:
-    """[{"metric", "title", "a", "b", "result", "verdict"}]: paired differences on every metric both have; and over how
-    many queries."""
-    sides: list[dict[int, dict[str, Any]]] = []
-    for of in (a, b):
-        found = narrowed(of, group, domain)
-        sides.append(dict(found.values_list("item_id", "scores")))
+) -> tuple[list[PairedMetric], int]:
+    """Every metric both have, and over how many queries; two queries."""
+    sides = [dict(narrowed(of, group, domain).values_list("item_id", "scores")) for of in (a, b)]
     shared = sorted(sides[0].keys() & sides[1].keys())
     rows = []
     for name, metric in METRICS.items() if shared else ():
         if all(name in side[shared[0]] for side in sides):
-            ours, theirs = ([float(side[item][name]) for item in shared] for side in sides)
-            means = {"a": sum(ours) / len(ours), "b": sum(theirs) / len(theirs)}
-            result = compare(ours, theirs, seed=a.seed)
-            differ = sum(x != y for x, y in zip(ours, theirs, strict=True))
-            verdict = verdict_of(differ, result.difference.low, result.difference.high)
-            told = {"metric": name, "title": metric.title, "result": result, "verdict": verdict}
-            rows.append(told | means)
+            ours, theirs = (np.array([float(side[item][name]) for item in shared]) for side in sides)
+            alone = (int(np.sum((x >= 1) & (y < 1))) for x, y in ((ours, theirs), (theirs, ours)))
+            gap, n = ours - theirs, np.array([len(shared)])
+            won, lost = (np.array([np.clip(sign * gap, 0, None).sum()]) for sign in (1, -1))
+            ends = () if name == SIZE else (float(end[0]) for end in score_interval(won, lost, n))
+            means = float(ours.mean()), float(theirs.mean())
+            rows.append(PairedMetric(name, metric.title, *means, *alone, *ends))
     return rows, len(shared)
 
 

@@ -17,7 +17,10 @@ from catalog.models import Domain
 from evaluation.core import confusion
 from evaluation.core.confusion import EMBEDDING, MODEL, Ground, Rank, Tallies, Tally
 from evaluation.core.coverage import EXCEPTIONS, LINES
+from evaluation.core.gate import EMBEDDING as BESIDE_EMBEDDING
+from evaluation.core.gate import GateRow
 from evaluation.core.metrics import ALL
+from evaluation.core.paired import row_of
 from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, still_there, traffic
 from evaluation.coverage.selectors import (
     Definition,
@@ -30,6 +33,7 @@ from evaluation.coverage.selectors import (
     shown_model,
     stamps,
 )
+from evaluation.gate.evidence import judged
 from evaluation.models import (
     ClusterRollup,
     DomainPoint,
@@ -93,12 +97,13 @@ def count() -> Figures:
     found = [one for one in labelled(now.model, ids, now.standing.benchmarks) if side in one.outcome.firsts]
     recorded = traffic(now.window, ids)
     counts = Counts.of(found, ground, side)
+    answers = judged(now.model).first_tools(BESIDE_EMBEDDING) if now.model else {}
     clusters: dict[int, Values] = {}
     domains: dict[str, Values] = {}
     for page in pages:
         clusters |= _clusters_of(page, counts, recorded)
         own = [one for one in found if tools[one.outcome.gold[0]].domain == page.domain]
-        domains[page.domain] = _domain_of(page, own, tools, clusters, counts, recorded, ground, now)
+        domains[page.domain] = _domain_of(page, own, tools, clusters, counts, recorded, ground, answers, now)
     return Figures(
         now,
         {one.of: _outcome_of(one, tools, ground) for one in found},
@@ -213,6 +218,7 @@ def _domain_of(
     counts: Counts,
     recorded: Counter[int],
     ground: Ground,
+    answers: Mapping[tuple[str, str], GateRow],
     now: Now,
 ) -> Values:
     rows = [row.coverage for row in page.clusters]
@@ -229,6 +235,12 @@ def _domain_of(
             groups[EXCEPTIONS].append(one)
         sources[str(one.source)].append(one)
     told = page.totals
+
+    def with_answer(group: str) -> Values:
+        counted = _share(groups[group], counts.side)
+        row = row_of(answers, page.domain, group, counted["n_embedding"])
+        return {**counted, "answer": row.answer if row else ""}
+
     return {
         "clustering": page.clustering,
         "versions": now.definition.rules.get(page.domain, []),
@@ -244,7 +256,7 @@ def _domain_of(
         "covered": told.edges_covered,
         "named": told.edges_named,
         "pairs_outside": sum(len(row.outside) for row in page.outside),
-        "groups": {name: _share(of, counts.side) for name, of in groups.items()},
+        "groups": {name: with_answer(name) for name in groups},
         "sources": {name: _share(of, counts.side) for name, of in sources.items()},
         "covered_n": covered.n,
         "covered_wrong": covered.covered,
@@ -261,7 +273,7 @@ def _domain_of(
 
 def _share(found: list[Labelled], side: str) -> dict[str, int]:
     def wrong(of: list[Labelled], one: str) -> int:
-        return sum(row.outcome.firsts[one] not in row.outcome.gold for row in of)
+        return sum(not row.outcome.is_right(one) for row in of)
 
     both = [row for row in found if EMBEDDING in row.outcome.firsts]
     return {

@@ -12,11 +12,13 @@ from django.views.decorators.http import require_GET
 from catalog.models import Tool
 from evaluation.benchmarks import selectors
 from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, score_bar
-from evaluation.core.comparison import SIZE
 from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import LINES
+from evaluation.core.gate import CHAMPION, EMBEDDING
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.coverage.grouped import grouped, lists_beside_baseline
+from evaluation.gate.evidence import judged
+from evaluation.gate.selectors import answers
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
@@ -98,12 +100,13 @@ def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) ->
     """Of two evaluations of one benchmark."""
     group, domain = filters["group"], filters["domain"]
     rows, n = reads.compared(a, b, group, domain)
-    known = [(row["metric"], row["title"]) for row in rows if row["metric"] != SIZE]
+    known = [(row.metric, row.title) for row in rows if row.metric != reads.SIZE]
     if filters["by"] not in dict(known):
         filters["by"] = next((name for name in ("hit@1", "accuracy") if name in dict(known)), "")
     found: dict[str, Any] = {
         "rows": rows,
         "n": n,
+        "answer": answer_of(a.model, b.model, domain or ALL, group or ALL),
         "known": known,
         "domains": sorted(name for name in selectors.slices(a) if name != ALL),
         "groups": LINES if a.benchmark.kind == Benchmark.Kind.PRB else (),
@@ -122,6 +125,15 @@ def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) ->
         flips = reads.flip_rows(page.rows, a, b, filters["by"])
         found |= {"page": page, "flips": flips, "total": which.count()}
     return found
+
+
+def answer_of(a: Model | None, b: Model | None, domain: str, group: str) -> str:
+    """Whether the model of A is better than that of B, or than plain search; empty of one model beside itself."""
+    model, other = (a, b) if a else (b, None)
+    if model is None or model == other:
+        return ""
+    found = answers(judged(model, other), model.pk, other.pk if other else None, domain, group)
+    return found.get(CHAMPION if other else EMBEDDING, "")
 
 
 @require_GET

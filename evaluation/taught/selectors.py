@@ -16,10 +16,12 @@ from django.urls import reverse
 
 from evaluation.benchmarks.selectors import RESULTS, TIERS, rule_results
 from evaluation.core.comparison import METRIC, TaughtCell, ThreeAnswers, taught_cells
+from evaluation.core.gate import EMBEDDING
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import ALL, cited_codes
 from evaluation.coverage.grouped import sorting_now
 from evaluation.coverage.selectors import shown_model
+from evaluation.gate.evidence import judged
 from evaluation.models import Benchmark, Evaluation, Prediction
 from evaluation.results.predictions import cites_needlessly
 from evaluation.taught.control import LEARNED, Control, control_of
@@ -124,7 +126,7 @@ class Taught:
 
 
 def taught() -> Taught:
-    """Three queries, and one more for each part that this process has not computed yet."""
+    """The number of queries does not depend on how much was measured, but for what this process has not read yet."""
     model, alias = shown_model()
     pairing = control_of(model) if model else Control()
     return Taught(model, alias, pairing, list(_parts(model, pairing.model)) if model else [])
@@ -143,7 +145,7 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
     # the control as the model itself answered: what another backend answered is no comparison
     alike = {(row.model_id, row.benchmark_id, row.decode, row.backend): row for row in rows}
     newest = {row.benchmark.name: row.benchmark for row in rows if row.model_id == model.pk}
-    sorting = sorting_now()
+    sorting, gate = sorting_now(), judged(model)
     for benchmark in sorted(newest.values(), key=lambda one: (TIERS.index(one.tier), -one.pk)):
         embedding = by.get((None, benchmark.pk, Evaluation.Decode.EMBEDDING))
         for decode in SERVED:
@@ -152,38 +154,39 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
                 theirs = alike.get(side) if side else None
                 ids = (theirs.pk if theirs else None, embedding.pk if embedding else None)
                 groups = tuple(sorting.of(benchmark.pk).items())
-                cells = _cells(ours.pk, *ids, groups)
+                rows_of = {
+                    (row.domain, row.group): row
+                    for row in gate.rows
+                    if (row.opponent, row.name, row.decode) == (EMBEDDING, str(benchmark), decode)
+                }
+                cells = taught_cells(_answers(ours.pk, *ids, groups), rows_of)
                 yield TaughtPart(benchmark, str(decode), ours, theirs, embedding, cells)
 
 
 @lru_cache(maxsize=128)
-def _cells(
+def _answers(
     champion: int, control: int | None, embedding: int | None, groups: tuple[tuple[int, str], ...]
-) -> dict[tuple[str, str], TaughtCell]:
+) -> tuple[ThreeAnswers, ...]:
     """Over the queries that all sides answered; one query. `groups`: each item with its own."""
     group_of = dict(groups)
-    sides: dict[int, dict[int, Any]] = {one: {} for one in (champion, control, embedding) if one}
+    sides: dict[int, dict[int, bool]] = {one: {} for one in (champion, control, embedding) if one}
+    about: dict[int, tuple[str, bool]] = {}
     rows = Prediction.objects.filter(evaluation__in=sides).order_by("item")
     columns = ("evaluation", "item", F("item__domain"), "scores", F("item__data__side"))
     for one, item, domain, scores, side in rows.values_list(*columns):
-        sides[one][item] = (domain, scores, is_exception({"side": side}))
-
-    def recall(side: int | None, item: int) -> float | None:
-        return float(sides[side][item][1][METRIC]) if side else None
-
-    return taught_cells(
-        [
-            ThreeAnswers(
-                domain,
-                group_of.get(item, ""),
-                scores[METRIC],
-                recall(control, item),
-                recall(embedding, item),
-                exception,
-            )
-            for item, (domain, scores, exception) in sides[champion].items()
-            if all(item in side for side in sides.values())
-        ]
+        sides[one][item] = scores[METRIC] >= 1
+        about[item] = (domain, is_exception({"side": side}))
+    return tuple(
+        ThreeAnswers(
+            about[item][0],
+            group_of.get(item, ""),
+            right,
+            sides[control][item] if control else None,
+            sides[embedding][item] if embedding else None,
+            about[item][1],
+        )
+        for item, right in sides[champion].items()
+        if all(item in side for side in sides.values())
     )
 
 
@@ -256,15 +259,14 @@ def rule_tiers(rule: Rule, found: Taught) -> list[dict[str, Any]]:
             sides.append((who, sum(map(bool, own)) if one else None, address))
             right.append(own)
         requests = list(zip(*right, strict=True))
-        scores = [[None if one is None else float(one) for one in request] for request in requests]
-        cell = taught_cells([ThreeAnswers("", "", float(bool(a)), b, c) for a, b, c in scores])[ALL, ALL]
+        cell = taught_cells([ThreeAnswers("", "", bool(a), b, c) for a, b, c in requests])[ALL, ALL]
         traces = [str(answers[item].output.get("trace", "")) for item in items]
         tiers.append(
             {
                 "part": part,
                 "n": cell.n,
                 # what became of it beside the control; empty without one
-                "verdict": cell.over_control.verdict if cell.over_control else "",
+                "verdict": cell.over_control.answer if cell.over_control else "",
                 "sides": sides,
                 "own": [
                     {"query": answers[item].item.data["query"], "sides": request}

@@ -348,6 +348,11 @@ def assert_equal_to_recomputed() -> dict[str, dict]:
         assert stored[kind].keys() == rows.keys(), kind
         for key, figures in rows.items():
             told = {name: getattr(stored[kind][key], name) for name in figures}
+            if "groups" in told:  # whether it is better is a test, not a count
+                told["groups"] = {
+                    group: {name: n for name, n in of.items() if name != "answer"}
+                    for group, of in told["groups"].items()
+                }
             differs = {
                 name: (told[name], figures[name]) for name in figures if not same(told[name], figures[name])
             }

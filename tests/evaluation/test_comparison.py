@@ -6,11 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from evaluation.benchmarks.services import benchmark_import, evaluation_request
-from evaluation.core.stats import DRAWS
 from evaluation.models import (
     Benchmark,
     BenchmarkItem,
-    Comparison,
     Evaluation,
     GateReport,
     Prediction,
@@ -45,10 +43,15 @@ def two():
     return old, new
 
 
-def benchmark(name="prb", version=1, kind="prb", domains=("hr", "tax"), n=12):
+def benchmark(name="prb", version=1, kind="prb", domains=("hr", "tax"), n=24):
     found = Benchmark.objects.create(name=name, version=version, kind=kind, hash=f"{name}{version}", count=n)
     BenchmarkItem.objects.bulk_create(
-        BenchmarkItem(benchmark=found, position=place, domain=domains[place % len(domains)], data={})
+        BenchmarkItem(
+            benchmark=found,
+            position=place,
+            domain=domains[place % len(domains)],
+            data={"query": f"{name} {place}", "tools": ["Gone/Tool"]},
+        )
         for place in range(n)
     )
     return found
@@ -63,7 +66,7 @@ def measured(model, of, value, decode="fast"):
     elif decode == "fast":
         scores = {"hit@1": value, "recall@5": value}
     else:
-        scores = {"recall@gen": value, "precision@gen": value, "set_size": 2 + value}
+        scores = {"hit@1": value, "recall@gen": value, "precision@gen": value, "set_size": 2 + value}
     Prediction.objects.bulk_create(
         Prediction(evaluation=made, item=item, output={}, scores=scores) for item in of.items.all()
     )
@@ -80,28 +83,22 @@ def test_every_benchmark_probe_and_decoding_both_have_is_compared(two):
         ("prb v1", "fast"),
         ("mcq v1", "letters"),
     ]
-    assert {(row.domain, row.verdict, row.n) for row in found.pairs[0].rows} == {
-        ("all", "better", 12),
-        ("hr", "better", 6),
-        ("tax", "better", 6),
+    assert {(row.domain, row.answer, row.n) for row in found.pairs[0].rows} == {
+        ("all", "better", 24),
+        ("hr", "better", 12),
+        ("tax", "better", 12),
     }
-    assert found.notes == []
+    assert [note for note in found.notes if "mcq" in note] == []
 
 
-def test_other_version_or_decoding_is_not_compared_and_said(two):
+def test_what_only_one_was_measured_with_is_not_compared_and_said(two):
     old, new = two
     first, second = benchmark(), benchmark(version=2)
     measured(old, first, 0.0)
     measured(new, second, 1.0)
-    measured(new, second, 1.0, "trace")
     found = comparison.compare_with_champion(new)
-    assert found.pairs == [] and found.notes == [
-        f"prb v2, trace: only model {new.pk} was measured so.",
-        f"prb, fast: model {new.pk} on v2, model {old.pk} on v1, so not compared.",
-    ]
-    measured(new, first, 1.0)
-    assert [pair.title for pair in comparison.compare_with_champion(new).pairs] == ["prb v1"]
-    assert comparison.compare_with_champion(new).notes[1].endswith("so compared on v1.")
+    assert found.pairs == []
+    assert "prb v2, fast: the champion was not measured so." in found.notes
 
 
 def test_development_halves_are_no_part_of_a_comparison(two):
@@ -119,25 +116,23 @@ def test_development_halves_are_no_part_of_a_comparison(two):
 def test_tests_of_rules_are_paired_test_by_test(two):
     old, new = two
     tool, other = make_tool("Pay/A"), make_tool("Pay/B")
-    for number in range(6):
+    for number in range(8):
         version = make_rule(tool, other, code=f"R{number}").published
         for model, found in ((old, ["Pay/B"]), (new, ["Pay/A"])):
             results = [{"query": "x", "tools": ["Pay/A"], "found": found}]
             RuleTestResult.objects.create(model=model, version=version, passed=1, total=1, results=results)
     (pair,) = comparison.compare_with_champion(new).pairs
-    assert (pair.title, pair.rows[0].verdict, pair.rows[0].n) == ("tests of the rules", "better", 6)
+    assert (pair.title, pair.rows[0].answer, pair.rows[0].n) == ("tests of unchanged rules", "better", 8)
 
 
-def test_comparison_is_computed_once_and_kept_with_its_seed(two, monkeypatch, django_assert_num_queries):
+def test_comparison_is_computed_once_by_a_process(two, django_assert_max_num_queries):
     old, new = two
     for number in range(3):
         of = benchmark(f"prb{number}")
         measured(old, of, 0.0)
         measured(new, of, 1.0)
     rows = [pair.rows for pair in comparison.compare_with_champion(new).pairs]
-    assert set(Comparison.objects.values_list("draws", "seed")) == {(DRAWS, 0)}
-    monkeypatch.setattr(comparison, "differences", lambda ours, theirs, seed: [] if not ours else 1 / 0)
-    with django_assert_num_queries(6):
+    with django_assert_max_num_queries(13):
         assert [pair.rows for pair in comparison.compare_with_champion(new).pairs] == rows
 
 
@@ -148,7 +143,7 @@ def test_the_champion_is_compared_with_the_model_it_replaced(two):
     measured(new, of, 1.0)
     crown(model=new, actor=None)
     found = comparison.compare_with_champion(new)
-    assert found.champion and found.other == old and found.pairs[0].rows[0].verdict == "better"
+    assert found.champion and found.other == old and found.pairs[0].rows[0].answer == "better"
 
 
 def test_first_model_has_nothing_to_be_compared_with(client_as):
@@ -166,7 +161,7 @@ def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_pa
     measured(new, of, 1.0, "trace")
     client = client_as("product_manager")
     page = client.get(f"/evaluation/of-model/{new.pk}/beside/").content.decode()
-    for words in ("+1.000 to +1.000", "better", "3.0", "against 2.0", "1000 draws, seed 0"):
+    for words in ("+1.000", "to +1.000", "better", "precision@gen", "sign-flip"):
         assert words in page
     assert client.get(f"/evaluation/of-run/{new.run_id}/beside/").content.decode() == page
     assert client.get(f"/evaluation/of-run/{make_run().pk}/beside/").content == b""
@@ -235,7 +230,7 @@ def test_probe_answers_are_right_by_their_accuracy_on_every_page(two, client_as)
     a, b = measured(new, of, 1.0, "letters"), measured(old, of, 0.0, "letters")
     client = client_as("expert")
     compared = client.get(f"/evaluation/compare/?a={a.pk}&b={b.pk}").context
-    assert [(row["metric"], row["a"], row["b"]) for row in compared["rows"]] == [("accuracy", 1.0, 0.0)]
+    assert [(row.metric, row.a, row.b) for row in compared["rows"]] == [("accuracy", 1.0, 0.0)]
     slices = {"all": {"n": 2, "accuracy": {"mean": 1.0, "low": 1.0, "high": 1.0, "n": 2}, "random": 0.5}}
     Evaluation.objects.filter(pk=a.pk).update(metrics={"slices": slices})
     shown = client.get(f"/evaluation/{a.pk}/", {"only": "right"}).context["shown"]

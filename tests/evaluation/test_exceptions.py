@@ -4,7 +4,8 @@ import pytest
 from django.urls import reverse
 
 from evaluation.core.comparison import ThreeAnswers, taught_cells
-from evaluation.core.gate import CHAMPION, Asked, judge
+from evaluation.core.gate import CHAMPION, judge
+from evaluation.core.paired import Asked
 from evaluation.coverage.gaps import domain_rollups
 from evaluation.management.commands.evaluate import evaluation_lines
 from tests.factories import (
@@ -33,7 +34,7 @@ def test_a_gate_judges_exceptions_apart_and_within_their_group():
 
 
 def test_what_rules_taught_is_told_of_exceptions_too():
-    answers = [ThreeAnswers("hr", "covered", 1.0, 0.0, 0.0, place < 3) for place in range(8)]
+    answers = [ThreeAnswers("hr", "covered", True, False, False, place < 3) for place in range(8)]
     cells = taught_cells(answers)
     assert (cells["all", "exceptions"].n, cells["hr", "covered"].n) == (3, 8)
 
@@ -85,7 +86,7 @@ def test_the_page_of_a_domain_and_the_api_count_exceptions(client_as, measured):
     client = client_as("expert")
     shown = client.get("/?domain=hr").content.decode()
     assert "exceptions of rules" in shown
-    counts = {"n": 1, "wrong": 1, "n_embedding": 1, "wrong_embedding": 1}
+    counts = {"n": 1, "wrong": 1, "n_embedding": 1, "wrong_embedding": 1, "answer": "cannot tell"}
     assert domain_rollups()["hr"].groups["exceptions"] == counts
     assert client.get("/api/v1/coverage/hr").json()["groups"]["exceptions"] == counts
     behind = client.get(reverse("coverage-requests", args=["hr"]), {"group": "exceptions", "wrong": "model"})

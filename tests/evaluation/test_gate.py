@@ -9,9 +9,10 @@ from django.db import DatabaseError, transaction
 from django.test import Client
 from rest_framework.test import APIClient
 
-from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
-from evaluation.coverage.grouped import Sorting, sorting_now
-from evaluation.coverage.selectors import definition_now, snapshot_versions
+from evaluation.core.gate import FAIL, PASS, Gate
+from evaluation.core.paired import CANNOT_TELL
+from evaluation.coverage.grouped import Sorting
+from evaluation.coverage.selectors import definition_now
 from evaluation.gate.evidence import evidence
 from evaluation.gate.selectors import KIND, headline, of_model, outdated
 from evaluation.gate.services import gate_of, gate_request, report_make
@@ -49,7 +50,13 @@ BY_DECODE = {
 def benchmark(name="prb-hard", kind="prb", n=120, **fields):
     found = Benchmark.objects.create(name=name, kind=kind, hash=name, count=n, **fields)
     BenchmarkItem.objects.bulk_create(
-        BenchmarkItem(benchmark=found, position=at, domain=("hr", "tax")[at % 2], data={}) for at in range(n)
+        BenchmarkItem(
+            benchmark=found,
+            position=at,
+            domain=("hr", "tax")[at % 2],
+            data={"query": f"{name} {at}", "tools": ["Gone/Tool"]},
+        )
+        for at in range(n)
     )
     return found
 
@@ -343,9 +350,8 @@ def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(
         measured(None, of, bool, "embedding")
         if number in (0, 4):
             made = everything()
-            snapshot_versions.cache_clear()
-            sorting_now()
-            with django_assert_num_queries(6):  # both learned from one snapshot
+            evidence(candidate, champion, made)  # answers never change, so a process keeps them
+            with django_assert_num_queries(22):
                 evidence(candidate, champion, made)
 
 

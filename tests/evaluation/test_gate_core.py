@@ -10,23 +10,19 @@ import pytest
 
 from evaluation.core import gate
 from evaluation.core.gate import (
-    ALPHA,
-    CANNOT_TELL,
     CHAMPION,
     EMBEDDING,
     FAIL,
     MARGIN,
     PASS,
-    Asked,
     ChangedRule,
     Gate,
     judge,
     known_weakness,
     overall,
     rules_row,
-    score_interval,
-    smallest_shown,
 )
+from evaluation.core.paired import ALPHA, CANNOT_TELL, Asked, Z, score_interval, smallest_shown
 
 DIFFER = 0.2  # share of queries on which two equally good models differ
 REGRESSIONS = (0.0, 0.03, 0.06, 0.12)
@@ -70,8 +66,8 @@ def naive_interval(won, lost, n):
         return (won - lost - n * at) / sqrt(n * (2 * q + at - at * at))
 
     middle = (won - lost) / n
-    low = optimize.brentq(lambda at: score(at) - gate.Z, -0.999, middle - 1e-9)
-    high = optimize.brentq(lambda at: score(at) + gate.Z, middle + 1e-9, 0.999)
+    low = optimize.brentq(lambda at: score(at) - Z, -0.999, middle - 1e-9)
+    high = optimize.brentq(lambda at: score(at) + Z, middle + 1e-9, 0.999)
     return low, high
 
 
@@ -84,7 +80,7 @@ def test_the_interval_is_that_of_the_score_test_found_by_search(won, lost, n):
 
 
 def test_equal_answers_leave_room_for_a_loss_that_shrinks_with_n():
-    z = gate.Z**2
+    z = Z**2
     for n in (10, 125, 2000):
         row = one([1] * n, [1] * n)
         assert (row.low, row.high) == pytest.approx((-z / (n + z), z / (n + z)), abs=1e-6)
@@ -191,7 +187,7 @@ def test_what_n_can_show_is_shown_four_times_in_five():
         failed = sum(one_drawn(generator, n, loss) == FAIL for _ in range(60))
         assert 0.65 < failed / 60 < 0.95
     assert smallest_shown(4, 0.5) is None and smallest_shown(125, 0) == pytest.approx(
-        (gate.Z + 0.8416) ** 2 / 125, abs=1e-4
+        (Z + 0.8416) ** 2 / 125, abs=1e-4
     )
 
 

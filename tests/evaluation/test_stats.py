@@ -53,28 +53,3 @@ def test_equal_scores_have_an_interval_of_no_width():
 def test_interval_of_a_fair_coin_has_the_textbook_width():
     interval = stats.bootstrap([0, 1] * 200, seed=0)
     assert interval.high - interval.low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.1)
-
-
-@settings(max_examples=15)
-@given(a=scores)
-def test_run_against_itself_shows_no_difference(a):
-    result = stats.compare(a, a, draws=30)
-    assert result.difference.low == result.difference.high == 0
-    assert result.p_value == 1 and result.mcnemar_p == 1
-
-
-def test_comparison_is_antisymmetric():
-    a, b = [1, 1, 1, 0, 1, 0, 1, 1], [0, 1, 0, 0, 1, 1, 0, 1]
-    ab, ba = stats.compare(a, b), stats.compare(b, a)
-    assert ab.difference.mean == -ba.difference.mean == 0.25
-    assert (ab.only_a, ab.only_b) == (ba.only_b, ba.only_a) == (3, 1)
-    assert ab.difference.low == pytest.approx(-ba.difference.high)
-    assert ab.p_value == ba.p_value and ab.mcnemar_p == ba.mcnemar_p
-
-
-@pytest.mark.parametrize(
-    ("only_a", "only_b", "p"),
-    [(0, 0, 1.0), (1, 0, 1.0), (5, 0, 0.0625), (3, 1, 0.625), (2, 2, 1.0), (0, 10, 2 / 1024)],
-)
-def test_mcnemar_is_the_exact_binomial(only_a, only_b, p):
-    assert stats.mcnemar(only_a, only_b) == pytest.approx(p)

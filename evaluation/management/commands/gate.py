@@ -6,7 +6,7 @@ from django.core.management import CommandParser
 
 from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
-from evaluation.gate.selectors import headline, points, row_dict, slice_words
+from evaluation.gate.selectors import answers, headline, points, row_dict, slice_words
 from evaluation.gate.services import gate_request
 from evaluation.models import GateReport
 from trace_site.commands import TraceCommand, run_inline
@@ -29,7 +29,10 @@ class Command(TraceCommand):
         made = run_inline(gate_request(candidate=candidate, champion=champion), self.echo)
         report = GateReport.objects.get(pk=made["report"])
         found = Gate.of(report.report)
-        for row in found.rows:
+        told = answers(found, report.candidate_id, report.champion_id)
+        for sentence in told.values():
+            self.echo(f"  {sentence}")
+        for row in found.slices:
             if row.verdict == FAIL or (row.n and (row.domain, row.group) == (ALL, ALL)):
                 self.echo(f"  {_line(row)}")
         for note in found.notes:
@@ -39,6 +42,7 @@ class Command(TraceCommand):
             "candidate": report.candidate_id,
             "champion": report.champion_id,
             "verdict": report.verdict,
+            "answers": told,
             "counts": found.counts,
             "rows": [row_dict(row) for row in found.rows],
         }
