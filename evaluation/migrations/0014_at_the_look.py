@@ -16,6 +16,19 @@ UPDATE evaluation_domainrollup r
 SET versions = ARRAY(SELECT jsonb_array_elements_text(coalesce(d.rules -> r.domain_id, '[]'))::bigint)
 FROM evaluation_groupdefinition d WHERE d.id = r.definition_id;
 """
+# groups and citations of an answer are no longer written anew
+HELD = """
+SELECT trace_let_go('evaluation_evaluation', 'evaluation_prediction');
+SELECT trace_keep('evaluation_evaluation', '{metrics,"hardware,backend","hardware,at_once"}');
+DROP TRIGGER evaluation_evaluation_not_deleted ON evaluation_evaluation;
+SELECT trace_keep('evaluation_prediction', '{"scores,refused"}');
+"""
+
+
+GROUPS = (
+    "{all, covered, exceptions, uncovered, outside: {n, wrong, n_embedding, wrong_embedding, answer}}; "
+    "answer: whether the model is better than the embedding there"
+)
 
 
 def versions():
@@ -43,6 +56,11 @@ class Migration(migrations.Migration):
         migrations.RemoveField("evaluation", "clusterings"),
         migrations.DeleteModel("GroupDefinition"),
         migrations.DeleteModel("Comparison"),
+        migrations.RunSQL(HELD, migrations.RunSQL.noop),
+        *(
+            migrations.AlterField(model, "groups", models.JSONField(help_text=GROUPS))
+            for model in ("domainpoint", "domainrollup")
+        ),
         migrations.AlterField(
             "evaluation",
             "metrics",
