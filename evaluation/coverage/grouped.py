@@ -91,16 +91,18 @@ def grouped(found: Sequence[Evaluation]) -> dict[int, Figures]:
     has not counted two more."""
     sorting = sorting_now()
     keys = {one.pk: (one.pk, content_hash(sorting.of(one.benchmark_id))) for one in found if has_groups(one)}
-    missing = [one for one in found if one.pk in keys and keys[one.pk] not in _counted]
-    for pk, figures in _count(missing, sorting).items():
-        _counted[keys[pk]] = figures
-    told: dict[int, Figures] = {}
-    for one in found:
-        more = _counted.get(keys[one.pk], {}) if one.pk in keys else {}
-        told[one.pk] = {domain: {**of, **more.get(domain, {})} for domain, of in slices(one).items()}
+    known = {pk: _counted[key] for pk, key in keys.items() if key in _counted}
+    fresh = _count([one for one in found if one.pk in keys and one.pk not in known], sorting)
+    _counted.update((keys[pk], figures) for pk, figures in fresh.items())
     while len(_counted) > KEPT:
         _counted.popitem(last=False)
-    return told
+    known |= fresh
+    return {
+        one.pk: {
+            domain: {**of, **known.get(one.pk, {}).get(domain, {})} for domain, of in slices(one).items()
+        }
+        for one in found
+    }
 
 
 def has_groups(of: Evaluation) -> bool:
