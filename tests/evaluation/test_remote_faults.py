@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("trace_site.lib.llm.completions.backed_off", lambda failures: 0.01)
+    monkeypatch.setattr("trace_site.lib.llm.client.backed_off", lambda failures: 0.01)
 
 
 @pytest.fixture

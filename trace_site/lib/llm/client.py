@@ -66,19 +66,17 @@ class Wire:
     async def post(self, body: bytes, uid: UUID, seconds: float, path: str = "/chat/completions") -> bytes:
         """The body of the answer with status 200, within so many seconds."""
         headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
-        with _told(self._key):
-            async with asyncio.timeout(seconds):
-                response = await self._openai.post(
-                    path, cast_to=httpx.Response, content=body, options={"headers": headers}
-                )
-        self._check(response.content)
-        return response.content
+        asked = self._openai.post(path, cast_to=httpx.Response, content=body, options={"headers": headers})
+        return await self._read(asked, seconds)
 
     async def get(self, path: str, seconds: float) -> bytes:
         """What stands at a path below the base address, or at a whole address."""
+        return await self._read(self._openai.get(path, cast_to=httpx.Response), seconds)
+
+    async def _read(self, asked: Awaitable[httpx.Response], seconds: float) -> bytes:
         with _told(self._key):
             async with asyncio.timeout(seconds):
-                response = await self._openai.get(path, cast_to=httpx.Response)
+                response = await asked
         self._check(response.content)
         return response.content
 
@@ -216,6 +214,69 @@ class Flights(Generic[T]):
         return flight.result()
 
 
+# What fails for the moment is sent again, in a slot of the endpoint's limiter, until the total deadline.
+
+Final = Callable[[LlmError | None, Limiter, int], Awaitable[LlmError]]
+
+
+async def until_deadline(
+    endpoint: Endpoint,
+    once: Callable[[float], Awaitable[T]],
+    final: Final,
+    learnt: Callable[[LlmError], bool] = lambda error: False,
+) -> T:
+    """What `once` gives, an exchange that is told by when it must end; repeated at once where `learnt` says so.
+
+    Raises `final` of the last failure (None: there was no slot for the first) and of how often was asked.
+    """
+    limiter, now = limiter_of(endpoint.base_url, endpoint.concurrency), asyncio.get_running_loop().time
+    deadline, failures, refusals = float("inf"), 0, 0
+    last: LlmError | None = None
+    while True:
+        await _slot(endpoint, limiter, deadline, last, final)
+        deadline = min(deadline, now() + endpoint.timeout)
+        refused: bool | None = None
+        told = None
+        try:
+            answer = await once(deadline)
+            refused = False
+            return answer
+        except LlmError as error:
+            last, told = error, error.told
+            refused = error.refused or (None if error.again else False)
+        finally:
+            limiter.release(refused=refused, told=told)
+        if learnt(last):
+            continue
+        refusals += last.code == "llm_rate_limited"
+        failures += last.code != "llm_rate_limited"
+        pause = max(last.told or 0.0, backed_off(failures + refusals))
+        over = now() + pause >= deadline
+        if not last.again or not endpoint.retries or failures > endpoint.retries or over:
+            raise await final(last, limiter, failures + refusals) from None
+        await asyncio.sleep(pause)
+
+
+async def _slot(
+    endpoint: Endpoint, limiter: Limiter, deadline: float, last: LlmError | None, final: Final
+) -> None:
+    """Behind calls of our own it waits as long as they take: then the endpoint is well."""
+    urgent, now = last is not None, asyncio.get_running_loop().time
+    while True:
+        try:
+            async with asyncio.timeout_at(min(deadline, now() + endpoint.timeout)):
+                return await limiter.acquire(urgent=urgent)
+        except TimeoutError:
+            if last is not None or limiter.shut:
+                raise await final(last, limiter, 2) from None
+        urgent = True
+
+
+def seconds_left(endpoint: Endpoint, deadline: float) -> float:
+    """How long an exchange may take that begins now."""
+    return max(0.05, min(endpoint.attempt_timeout, deadline - asyncio.get_running_loop().time()))
+
+
 TINY = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
 PROBE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 HINTS = {
@@ -270,7 +331,8 @@ class Client:
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
-            raise self._placed(error) from None
+            error.where = self.base_url
+            raise
         self._wire = Wire(endpoint)
 
     async def close(self) -> None:
@@ -295,7 +357,7 @@ class Client:
             if (kept := await self.ledger.kept(key)) is not None:
                 return Reply(kept, self.endpoint.model, cached=True)
             first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
-            return await self._until_deadline(self._call(request, first))
+            return await self._until_answered(self._call(request, first))
 
         return await self._flights.join(key, answer, lambda reply: replace(reply, shared=True))
 
@@ -366,7 +428,10 @@ class Client:
         if call.body == before:  # else another call has learnt it meanwhile
             learn(self.manner, call.sent, groups, error.starved)
             self._word(call)
-        return bool(groups or error.starved) and call.body != before
+        if (groups or error.starved) and call.body != before:
+            return True
+        self._ahead[call.first.purpose].set()
+        return False
 
     async def _attribute(self, call: _Call, error: LlmError) -> None:
         """A refusal without a clear cause is a prompt's if it comes again and the endpoint answers others."""
@@ -383,7 +448,7 @@ class Client:
             call.doubts += 1
             error.code, error.permanent, error.hint = "llm_prompt_refused", True, ""
 
-    async def _until_deadline(self, call: _Call) -> Reply:
+    async def _until_answered(self, call: _Call) -> Reply:
         """The first call of a purpose goes ahead of the others until it is taken, so that each refusal comes once."""
         first = call.first.purpose not in self._ahead
         taken = self._ahead.setdefault(call.first.purpose, asyncio.Event())
@@ -393,71 +458,19 @@ class Client:
                     await taken.wait()
             self._word(call)
         try:
-            return await self._tried(call, taken)
+            once, learnt = partial(self._once, call), partial(self._learnt, call)
+            return await until_deadline(self.endpoint, once, self._final, learnt)
         finally:
             taken.set()
 
-    async def _tried(self, call: _Call, taken: asyncio.Event) -> Reply:
-        loop = asyncio.get_running_loop()
-        limiter = limiter_of(self.base_url, self.endpoint.concurrency)
-        deadline, failures, refusals = float("inf"), 0, 0
-        last: LlmError | None = None
-        while True:
-            await self._slot(limiter, deadline, last)
-            deadline = min(deadline, loop.time() + self.endpoint.timeout)
-            try:
-                return await self._once(call, limiter, deadline)
-            except LlmError as error:
-                last = error
-            if self._learnt(call, last):
-                continue
-            taken.set()
-            refusals += last.code == "llm_rate_limited"
-            failures += last.code != "llm_rate_limited"
-            pause = max(last.told or 0.0, backed_off(failures + refusals))
-            over = loop.time() + pause >= deadline
-            if not last.again or not self.endpoint.retries or failures > self.endpoint.retries or over:
-                asked = failures + refusals
-                raise self._placed(await self._final(last, limiter, asked=asked)) from None
-            await asyncio.sleep(pause)
-
-    async def _slot(self, limiter: Limiter, deadline: float, last: LlmError | None) -> None:
-        """A slot. `last`, or llm_unavailable, is raised when there is none for as long as a call may take.
-
-        Behind calls of our own it waits as long as they take: then the endpoint is well.
-        """
-        urgent, now = last is not None, asyncio.get_running_loop().time
-        while True:
-            try:
-                async with asyncio.timeout_at(min(deadline, now() + self.endpoint.timeout)):
-                    return await limiter.acquire(urgent=urgent)
-            except TimeoutError:
-                if last is not None:
-                    raise self._placed(await self._final(last, limiter)) from None
-                if limiter.shut:
-                    error = LlmError("asks to slow down (429)", "llm_rate_limited", free=True)
-                    raise self._placed(await self._final(error, limiter)) from None
-            urgent = True
-
-    async def _once(self, call: _Call, limiter: Limiter, deadline: float) -> Reply:
-        """One exchange in a slot that is given back at its end, whatever that is."""
+    async def _once(self, call: _Call, deadline: float) -> Reply:
+        """One exchange within the budget."""
         exchange = replace(call.first, uid=uuid4())
-        refused: bool | None = None
-        told = None
+        reserved = await self.budget.reserve(exchange.spent)
         try:
-            reserved = await self.budget.reserve(exchange.spent)
-            try:
-                reply = await self._booked(call, exchange, deadline)
-            finally:
-                self.budget.settle(reserved, exchange.spent)
-            refused = False
-            return reply
-        except LlmError as error:
-            refused = error.refused or (None if error.again else False)
-            told = error.told
-            raise
+            return await self._booked(call, exchange, deadline)
         finally:
-            limiter.release(refused=refused, told=told)
+            self.budget.settle(reserved, exchange.spent)
 
     async def _booked(self, call: _Call, exchange: Exchange, deadline: float) -> Reply:
         """One exchange and its two entries in the ledger."""
@@ -465,7 +478,7 @@ class Client:
         now = asyncio.get_running_loop().time
         started, reply = now(), None
         try:
-            left = max(0.05, min(self.endpoint.attempt_timeout, deadline - started))
+            left = seconds_left(self.endpoint, deadline)
             completion = completion_of(await self._wire.post(call.body, exchange.uid, left))
             if completion.usage:
                 self._bill(exchange, *completion.usage)
@@ -493,16 +506,14 @@ class Client:
         exchange.prompt_tokens, exchange.completion_tokens = prompt_tokens, completion_tokens
         exchange.cost = self.endpoint.cost(prompt_tokens, completion_tokens)
 
-    def _placed(self, error: LlmError) -> LlmError:
-        error.where = self.base_url
-        return error
-
-    async def _final(self, error: LlmError, limiter: Limiter, *, asked: int = 2) -> LlmError:
+    async def _final(self, last: LlmError | None, limiter: Limiter, asked: int) -> LlmError:
         """The error a call ends with. An endpoint that serves nothing stops the run; a prompt that hangs fails alone.
 
         While everything is refused or silent, a tiny question tells which of the two it is; not so for a call that was
         asked once and told to wait too long.
         """
+        error = last or LlmError("asks to slow down (429)", "llm_rate_limited", free=True)
+        error.where = self.base_url
         failing = error.code in FAILS and asked > 1
         if not (failing and (self._doubts is None or self._doubts >= MOST_DOUBTS)):
             self._doubts = self._doubts and self._doubts + failing
