@@ -27,11 +27,11 @@ from synthesis.generate.serializers import (
     YieldRow,
 )
 from synthesis.generate.yields import chosen_rows, rule_yields
-from synthesis.llm.ledger import job_books, job_calls, spent
+from synthesis.llm.ledger import job_books, spent
 from synthesis.models import ModelCall, SynthesisRun
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Spent
+from trace_site.lib.llm.limiter import Spent
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
@@ -150,7 +150,7 @@ class SynthesisRunCallsList(ApiView):
         run = run_row(pk)
         if (code := given.pop("error", None)) is not None:
             given["error_code"] = code
-        rows = job_calls(run.job) if run.job else ModelCall.objects.none()
+        rows = ModelCall.objects.filter(job=run.job) if run.job else ModelCall.objects.none()
         return keyset_response(request, rows.filter(**given), Call, newest=True)
 
 

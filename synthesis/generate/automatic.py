@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, Sum
+from django.db.models import F, Sum
 
 from rules.models import RuleVersion
 from synthesis.generate.estimates import estimate_new
 from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import ACTIVE, PER_RULE, hold_starts, in_range, queue_run, run_params
-from synthesis.llm.ledger import LIMITS, read_budget, spent
+from synthesis.llm.ledger import read_budget, spent, spent_on
 from synthesis.llm.writers import configured, endpoints, recorded
 from synthesis.models import LoopSettings, ModelCall, Sample, SampleCount, SynthesisRun
 from synthesis.samples.counts import BY_RULE
@@ -79,17 +79,13 @@ def month() -> datetime:
     return database_now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def spent_this_month() -> dict[str, float]:
-    """What automatic runs, and those that wrote their rejected samples again, have spent since the month began."""
-    calls = ModelCall.objects.filter(job__in=automatic_runs().values("job"), sent_at__gte=month())
-    tokens = Sum(F("prompt_tokens") + F("completion_tokens"))
-    sums = calls.aggregate(calls=Count("pk"), tokens=tokens, money=Sum("cost"))
-    return {name: sums[name] or 0 for name in LIMITS}
-
-
 def budget_left(chosen: LoopSettings) -> dict[str, float]:
-    spent = spent_this_month() if chosen.budget else {}
-    return {name: most - spent[name] for name, most in chosen.budget.items()}
+    """Without what automatic runs, and those that wrote their rejected samples again, have spent this month."""
+    if not chosen.budget:
+        return {}
+    calls = ModelCall.objects.filter(job__in=automatic_runs().values("job"), sent_at__gte=month())
+    used = spent_on(calls)
+    return {name: most - getattr(used, name) for name, most in chosen.budget.items()}
 
 
 def payable() -> dict[str, float] | None:
@@ -133,15 +129,12 @@ def _unpaid(found: Writing) -> list[str]:
         ]
     month_name = f"{month():%B}"
     if gone := [name for name, left in found.left.items() if left <= 0]:
-        return [f"The budget of {month_name} is spent: {_told(chosen.budget, gone)}."]
+        told = ", ".join(f"{chosen.budget[name]:,.10g} {name}" for name in gone)
+        return [f"The budget of {month_name} is spent: {told}."]
     if not (numbers := list(found.due.values())[:AT_ONCE]):
         return []
     over = estimate_new(numbers, budget=found.left).over
     return [f"More is needed than what {month_name} has left: {', '.join(over)}."] if over else []
-
-
-def _told(budget: Mapping[str, float], names: list[str]) -> str:
-    return ", ".join(f"{budget[name]:,.10g} {name}" for name in names)
 
 
 def sweep() -> int:

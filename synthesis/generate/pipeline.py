@@ -26,7 +26,7 @@ from synthesis.core.queries import (
     trace_request,
 )
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import FATAL
+from trace_site.lib.llm.exchange import FATAL
 
 # going on with the next sample would fail the same way, or ask what no book knows of
 STOPS = FATAL | {"ledger_down", "bad_prompt"}

@@ -22,7 +22,7 @@ from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written, writte
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again
 from synthesis.generate.selectors import run_counts
-from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, run_budget, spent
+from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, spent
 from synthesis.llm.prompts import source
 from synthesis.llm.writers import clients, endpoints, llm_writers
 from synthesis.models import Attempt, Decision, ModelCall, PromptVersion, Regeneration, Sample, SynthesisRun
@@ -36,7 +36,8 @@ from synthesis.samples.staleness import STANDING
 from synthesis.samples.units import alone, equation, join_all, take_over, writing_elsewhere
 from trace_site.jobs import Job, JobContext, JobPostponed
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.limiter import Budget
 
 PER_SLOT = 2  # samples under way for each exchange an endpoint takes: one waits or is filtered, another asks
 
@@ -72,7 +73,8 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
     if run.writer == RECORDED:
         return Staff(recorded_writers(recipe, ledger), ledger)
     models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
-    made = clients(endpoints(models), ledger, run_budget(run, job))
+    limits = run.params.get("budget")
+    made = clients(endpoints(models), ledger, Budget(**limits, spent=spent(job)) if limits else None)
     for client in made.values():
         if not client.manner:  # another process has learnt it
             client.manner.update(run.params.get("adapted", {}).get(client.endpoint.model, {}))

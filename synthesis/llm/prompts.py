@@ -21,19 +21,6 @@ from trace_site.lib.errors import TraceError
 FOLDER = Path(__file__).resolve().parent.parent / "prompts"
 MAX_PROMPT = 200_000  # characters
 PLACE = "\0code\0"  # where the code goes; no text of the data holds a NUL
-# what each prompt may name; a file that names anything else is refused
-FIELDS: dict[str, frozenset[str]] = {
-    name: frozenset(fields.split())
-    for name, fields in {
-        "query_rule": """tool_name rule_name rule_text tool_description tools category few_shot n_queries numbers
-            critique""",
-        "query_rrb": "anchor tools tier few_shot number low high critique",
-        "trace": """user_query user_query_permission_targets candidate_pool selected_tools business_rule rule_code
-            verbatim critique""",
-        "suggest_rule": "id tools target confusables why draft failures",
-        "judge": "id query answer trace tools rule_code rule_target rule_text style tier thresholds rubric",
-    }.items()
-}
 # markers of prompts, ours and others', and the control tokens of chat models: a server may read them in plain text
 MARKER = re.compile(r"\b(BEGIN|END|START)(?=[\s_:-]+[A-Z]{2,})")
 CONTROL = re.compile(
@@ -75,12 +62,9 @@ def render(name: str, **fields: Any) -> str:
     """The prompt with its fields filled in. Raises TraceError `bad_prompt` naming file and line, or
     `prompt_too_large`.
     """
-    if set(fields) != FIELDS[name]:
-        wrong = ", ".join(sorted(set(fields) ^ FIELDS[name]))
-        raise _broken(name, f"is filled in with the wrong fields ({wrong})")
     data = {key: _data(value) for key, value in fields.items()}
     try:
-        text = _marked(_template(name, source(name)).render(mark=PLACE, **data))
+        text = _marked(_template(name, source(name), frozenset(fields)).render(mark=PLACE, **data))
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise _broken(name, f"cannot be filled in ({error})", _line_of(error, name)) from error
     if len(text) > MAX_PROMPT:
@@ -94,10 +78,10 @@ def render(name: str, **fields: Any) -> str:
 
 
 @cache
-def _template(name: str, text: str) -> Template:
-    """Compiled under its own file name, which errors tell."""
+def _template(name: str, text: str, fields: frozenset[str]) -> Template:
+    """Compiled under its own file name, which errors tell. It may name nothing but its fields."""
     try:
-        unknown = meta.find_undeclared_variables(_environment.parse(text)) - FIELDS[name] - {"mark"}
+        unknown = meta.find_undeclared_variables(_environment.parse(text)) - fields - {"mark"}
         if unknown:
             raise _broken(name, f"names what it is not given ({', '.join(sorted(unknown))})")
         code = _environment.compile(text, name, f"{name}.jinja")

@@ -25,7 +25,9 @@ from synthesis.core.recipe import JudgeStage, QueryStage, Recipe, TraceStage
 from synthesis.llm.prompts import prompt_hash, prompt_tool, render
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import FATAL, Budget, Client, Endpoint, Ledger, Reply, check_url
+from trace_site.lib.llm.client import Client, check_url
+from trace_site.lib.llm.exchange import FATAL, Endpoint, Ledger, Reply
+from trace_site.lib.llm.limiter import Budget
 
 # What the language-model writers send: prompt, schema and parameters of one call, made from a request alone.
 #
@@ -36,25 +38,26 @@ TEXT = {"type": "string"}
 SCORE = {"type": "integer", "minimum": 1, "maximum": 5}
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def closed_object(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with these properties and no others."""
     required = {"required": list(properties), "additionalProperties": False}
     return {"type": "object", "properties": properties, **required}
 
 
-RULE_QUERY_SCHEMA = _object(
+RULE_QUERY_SCHEMA = closed_object(
     queries={
         "type": "array",
         "minItems": 1,
-        "items": _object(number={"type": "integer"}, query=TEXT, target_tool=TEXT, explanation=TEXT),
+        "items": closed_object(number={"type": "integer"}, query=TEXT, target_tool=TEXT, explanation=TEXT),
     }
 )
-RRB_QUERY_SCHEMA = _object(
+RRB_QUERY_SCHEMA = closed_object(
     query=TEXT, tools={"type": "array", "items": TEXT, "minItems": 1}, explanation=TEXT
 )
-REASONING = _object(reasoning=TEXT)
-TRACE_SCHEMA = _object(semantic_reasoning=REASONING)
-PERMISSION_TRACE_SCHEMA = _object(permission_filtering=REASONING, semantic_reasoning=REASONING)
-JUDGE_SCHEMA = _object(id=TEXT, critique=TEXT, **dict.fromkeys(AXES, SCORE))
+REASONING = closed_object(reasoning=TEXT)
+TRACE_SCHEMA = closed_object(semantic_reasoning=REASONING)
+PERMISSION_TRACE_SCHEMA = closed_object(permission_filtering=REASONING, semantic_reasoning=REASONING)
+JUDGE_SCHEMA = closed_object(id=TEXT, critique=TEXT, **dict.fromkeys(AXES, SCORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +238,10 @@ def _options(role: str) -> str:
 
 def recorded(found: Mapping[str, Endpoint]) -> list[dict[str, str]]:
     """What a run puts down about its endpoints: role, host and model; no key."""
-    hosts = {role: urlsplit(one.base_url).netloc for role, one in found.items()}
-    return [{"role": role, "host": hosts[role], "model": one.model} for role, one in found.items()]
+    return [
+        {"role": role, "host": urlsplit(one.base_url).netloc, "model": one.model}
+        for role, one in found.items()
+    ]
 
 
 def clients(found: Mapping[str, Endpoint], ledger: Ledger, budget: Budget | None = None) -> dict[str, Client]:

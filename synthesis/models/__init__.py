@@ -1,5 +1,7 @@
 """Samples with every attempt behind them, the ledger of calls, the review queue and its decisions, frozen snapshots."""
 
+# ruff: noqa: F401 - they are imported from here
+
 from synthesis.models.review import (
     Assignment,
     Batch,
@@ -28,30 +30,3 @@ from synthesis.models.samples import (
     SnapshotSample,
     SynthesisRun,
 )
-
-__all__ = [
-    "Assignment",
-    "Attempt",
-    "Batch",
-    "Decision",
-    "FrozenLines",
-    "Guideline",
-    "Level",
-    "LoopSettings",
-    "ModelCall",
-    "ModelReply",
-    "PromptVersion",
-    "Regeneration",
-    "ReviewCount",
-    "ReviewItem",
-    "ReviewSkip",
-    "RunUnit",
-    "Sample",
-    "SampleComment",
-    "SampleCount",
-    "SavedView",
-    "SecondShare",
-    "Snapshot",
-    "SnapshotSample",
-    "SynthesisRun",
-]

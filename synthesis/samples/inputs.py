@@ -37,7 +37,7 @@ from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.sources import CatalogView, few_shot_queries
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import Client
+from trace_site.lib.llm.client import Client
 
 CHUNK = 5000
 

@@ -113,7 +113,8 @@ def run(server: LoadServer, name: str, command: list[str], calls: int) -> dict[s
 async def ours(url: str, calls: int) -> dict[str, Any]:
     """Our side: how the calls ended, processor seconds, and resident memory in MB every 1,000 calls."""
     from trace_site.lib.errors import TraceError
-    from trace_site.lib.llm import Client, Endpoint
+    from trace_site.lib.llm.client import Client
+    from trace_site.lib.llm.exchange import Endpoint
 
     client = Client(Endpoint(url, "m", "key", attempt_timeout=PATIENCE, concurrency=CONCURRENCY))
     ends: dict[str, int] = {}

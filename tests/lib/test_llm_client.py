@@ -8,7 +8,9 @@ import pytest
 
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, NoLedger, retry_after
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint, Ledger
+from trace_site.lib.llm.limiter import retry_after
 
 SCHEMA = {
     "type": "object",
@@ -154,7 +156,7 @@ def test_retry_after_as_a_date():
     assert 55 < (retry_after(format_datetime(at, usegmt=True)) or 0) <= 60
 
 
-class Memory(NoLedger):
+class Memory(Ledger):
     def __init__(self):
         self.replies = {}
 

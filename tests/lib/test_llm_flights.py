@@ -6,7 +6,8 @@ import pytest
 
 from tests.lib.simulated import SCHEMA, SimulatedEndpoint, run
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, LlmError
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint, LlmError
 
 
 def client_of(endpoint):

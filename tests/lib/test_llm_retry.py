@@ -12,8 +12,9 @@ from tests.lib.simulated import SCHEMA, SimulatedEndpoint, run, slow_down
 from tests.llm_load import LoadServer
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, retry_after
-from trace_site.lib.llm.limiter import LONGEST, backed_off, told_to_wait
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint
+from trace_site.lib.llm.limiter import LONGEST, backed_off, retry_after, told_to_wait
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from synthesis.samples.inputs import FewShots, Inputs, SampleKeys
 from synthesis.samples.sources import CatalogView
 from tests.synthesis import edited_world
 from tests.synthesis.edited_world import SEED, SHOWN, Place, World, edited, make_world, places, sent
-from trace_site.lib.llm import Endpoint
+from trace_site.lib.llm.exchange import Endpoint
 
 MAX_EXTRA = 0.02
 

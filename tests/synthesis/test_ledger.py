@@ -10,7 +10,7 @@ from synthesis.llm import ledger as llm_ledger
 from synthesis.llm.ledger import DatabaseLedger
 from synthesis.models import ModelCall, ModelReply
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Exchange, Reply
+from trace_site.lib.llm.exchange import Exchange, Reply
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

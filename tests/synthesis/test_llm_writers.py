@@ -13,7 +13,7 @@ from synthesis.llm.writers import LlmJudge, LlmQueryWriter, LlmTraceWriter
 from tests.synthesis.test_prompts import judge_request, query_request, trace_request
 from tests.synthesis.texts import context
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Reply
+from trace_site.lib.llm.exchange import Reply
 
 RECIPE = default_recipe()
 

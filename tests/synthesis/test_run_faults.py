@@ -28,7 +28,8 @@ from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.files import write_jsonl
-from trace_site.lib.llm import FATAL, client, limiter
+from trace_site.lib.llm import client, limiter
+from trace_site.lib.llm.exchange import FATAL
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVERY = 2  # one request in two meets a fault

@@ -27,7 +27,6 @@ from trace_site.lib.llm.exchange import (
     Ledger,
     LlmError,
     Message,
-    NoLedger,
     Reply,
     check_model,
     completion_of,
@@ -319,7 +318,7 @@ class Client:
             )
         self.endpoint = endpoint
         self.base_url = endpoint.base_url
-        self.ledger = ledger or NoLedger()
+        self.ledger = ledger or Ledger()
         self.budget = budget or Budget()
         self._flights: Flights[Reply] = Flights()
         self._alive: Flights[bool] = Flights()

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import jsonschema
 
@@ -122,28 +122,18 @@ class Exchange:
         return Spent(1, self.prompt_tokens + self.completion_tokens, self.cost)
 
 
-class Ledger(Protocol):
-    """The books of what was asked and paid; its replies by content key are the cache."""
+class Ledger:
+    """The books of what was asked and paid; its replies by content key are the cache. This one keeps nothing."""
 
     async def kept(self, key: str) -> dict[str, Any] | None:
         """The answer to an equal request, if it was ever paid for."""
+        return None
 
     async def sent(self, exchange: Exchange) -> None:
         """Called before the request leaves; returns once the row is committed."""
 
     async def ended(self, exchange: Exchange, reply: Reply | None) -> None:
         """Called before the answer is used (None: it failed); returns once row and reply are committed."""
-
-
-class NoLedger:
-    async def kept(self, key: str) -> dict[str, Any] | None:
-        return None
-
-    async def sent(self, exchange: Exchange) -> None:
-        return None
-
-    async def ended(self, exchange: Exchange, reply: Reply | None) -> None:
-        return None
 
 
 class LlmError(TraceError):
