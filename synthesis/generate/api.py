@@ -32,6 +32,7 @@ from synthesis.models import ModelCall, SynthesisRun
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm.limiter import Spent
+from trace_site.paging import sliced
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
@@ -164,10 +165,9 @@ class YieldList(ApiView):
         after, limit = request.query_params.get("after", ""), page_limit(request)
         if after and not (after.isascii() and after.isdecimal() and len(after) < 7):
             raise TraceError(f"{after[:40]!r} is no key of a page.", code="bad_input", where="after")
-        start = int(after or 0)
         rows = chosen_rows(rule_yields(given["domain"], given["target"]), given["show"], "missing")
-        following = str(start + limit) if len(rows) > start + limit else None
-        return Response({"results": YieldRow(rows[start : start + limit], many=True).data, "next": following})
+        page = sliced(rows, after, limit)
+        return Response({"results": YieldRow(page.rows, many=True).data, "next": page.next_key})
 
 
 urlpatterns = [

@@ -2,7 +2,7 @@
 
 In: a Unit (what to write). Out: an Outcome with every attempt. No database: many units are under way in one event
 loop, and a killed run loses only those. The first try and `retries` more; then the sample is dropped. Below: many
-samples side by side, `written` in a thread of its own, `written_here` for writers that never wait.
+samples side by side, written in a thread of its own.
 """
 
 import asyncio
@@ -188,18 +188,6 @@ PAUSE = 0.25  # seconds, at most
 GENTLE = frozenset({"llm_budget"})
 
 
-def written_here(pipeline: Pipeline, units: Iterable[Unit]) -> Iterator[list[Outcome]]:
-    """Outcomes in batches, one unit after the other, in the caller's thread."""
-
-    async def all_of(batch: list[Unit]) -> list[Outcome]:
-        return [await pipeline.make(unit) for unit in batch]
-
-    rest = iter(units)
-    with asyncio.Runner() as runner:
-        while batch := list(islice(rest, BATCH)):
-            yield runner.run(all_of(batch))
-
-
 def written(
     pipeline: Pipeline,
     units: Iterable[Unit],
@@ -253,7 +241,11 @@ class _Loop:
 
     def take(self, check: Callable[[], None], pause: float) -> list[Outcome]:
         """What has ended `pause` seconds after the first; nothing when the loop has ended by itself."""
-        first = self._first(check)
+        while True:
+            check()
+            with suppress(queue.Empty):
+                first = self._out.get(timeout=POLL)
+                break
         batch: list[Outcome] = []
         if first is not None and self._out.qsize() < BATCH:
             time.sleep(pause)
@@ -274,14 +266,6 @@ class _Loop:
         """Cancel what is under way, wait until its books are closed."""
         self._tell(self._stop)
         self._thread.shutdown()
-
-    def _first(self, check: Callable[[], None]) -> Outcome | None:
-        while True:
-            check()
-            try:
-                return self._out.get(timeout=POLL)
-            except queue.Empty:
-                continue
 
     def _tell(self, what: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has ended

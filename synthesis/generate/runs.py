@@ -18,7 +18,7 @@ from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.imports import untraced
-from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written, written_here
+from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again
 from synthesis.generate.selectors import run_counts
@@ -53,16 +53,15 @@ class Staff:
     def written(
         self, pipeline: Pipeline, units: Iterable[Unit], check: Callable[[], None]
     ) -> Iterator[list[Outcome]]:
-        """Outcomes in batches. Offline writers never wait, so one thread is the fastest."""
-        if not self.clients:
-            return written_here(pipeline, units)
+        """Outcomes in batches. Writers without a client never wait, so one sample is under way at a time."""
 
         async def close() -> None:
             for client in self.clients:
                 await client.close()
 
         slots = {client.endpoint.base_url: client.endpoint.concurrency for client in self.clients}
-        return written(pipeline, units, PER_SLOT * sum(slots.values()), check=check, close=close)
+        workers = PER_SLOT * sum(slots.values()) or 1
+        return written(pipeline, units, workers, check=check, close=close)
 
 
 def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:

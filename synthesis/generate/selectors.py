@@ -235,14 +235,11 @@ class Funnel:
 def funnel(part: Slice) -> Funnel:
     """A few queries whatever the size: samples once, attempts once by what they ended with."""
     total = SliceCounts(part, **part.samples().aggregate(**OF_SAMPLES))
-    given_up: Counter[str] = Counter()
+    checks, axes, errors, given_up = (Counter[str]() for _ in range(4))
     if not part.narrowed:
         run = SynthesisRun.objects.only("units").get(pk=part.run)
         total.planned = total.planned if run.units is None else run.units
         given_up.update(reasons(run))
-    checks: Counter[str] = Counter()
-    axes: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
     tried = part.attempts().annotate(**REFUSED_BY).values_list("outcome", "error_code", *REFUSED_BY)
     ended = tried.annotate(Count("id"), first=Count("id", filter=Q(number=1))).order_by()
     for outcome, code, refused, failed, count, first in ended:

@@ -1,7 +1,6 @@
 """Pages of synthesis runs: all of them, one with its live funnel and its books, cancel and resume."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -20,14 +19,14 @@ from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_cou
 from synthesis.generate.yields import ORDERS, SHOWS, TARGET, chosen_rows, rule_yields
 from synthesis.llm.ledger import LIMITS, job_books
 from synthesis.llm.ledger import spent as job_spent
-from synthesis.llm.writers import endpoints
+from synthesis.llm.writers import endpoints, recorded
 from synthesis.models import SynthesisRun
 from synthesis.samples.counts import sample_totals
 from synthesis.samples.rejections import rejections_of_published
 from trace_site import jobs
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import Page, keyset, number_of
+from trace_site.paging import keyset, number_of, sliced
 from trace_site.views import refresh_at_end
 
 ROWS = 100  # groups on one page of the funnel's table
@@ -49,8 +48,8 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
 def started_page(request: HttpRequest, pk: int) -> dict[str, Any]:
     """The table and the books come after the figures: a big run's page shows its funnel at once."""
     context = live_context(request, pk)
-    by = request.GET.get("by", "")
-    context["rest"] = f"{context['part'].query}&by={by if by in GROUPS else ''}&after={_start(request)}"
+    by, after = request.GET.get("by", ""), number_of(request.GET.get("after", ""), digits=6)
+    context["rest"] = f"{context['part'].query}&by={by if by in GROUPS else ''}&after={after}"
     return context | selectors.started_with(context["run"])
 
 
@@ -108,15 +107,8 @@ def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
     by = request.GET.get("by", "")
     by = by if by in levels else (levels or ["style"])[0]
     rows = groups(part, by)
-    start = _start(request)
-    shown = rows[start : start + ROWS]
-    page = Page(shown, str(start or ""), str(start + ROWS) if len(rows) > start + ROWS else None)
+    page = sliced(rows, request.GET.get("after", ""), ROWS)
     return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
-
-
-def _start(request: HttpRequest) -> int:
-    """The first row of the table's page."""
-    return number_of(request.GET.get("after", ""), digits=6)
 
 
 @require_POST
@@ -188,8 +180,7 @@ def configured() -> dict[str, Any]:
         return {"refusal": str(error)}
     if not all(one.base_url for one in found.values()):
         return {}
-    hosts = {role: urlsplit(one.base_url).netloc for role, one in found.items()}
-    return {"roles": {role: {"model": one.model, "host": hosts[role]} for role, one in found.items()}}
+    return {"roles": {row["role"]: row for row in recorded(found)}}
 
 
 @require_GET
@@ -257,12 +248,11 @@ def yields(request: HttpRequest) -> HttpResponse:
     chosen = chosen_from(request)
     found = rule_yields(chosen["domain"], chosen["target"])
     rows = chosen_rows(found, chosen["show"], chosen["order"])
-    after, start = request.GET.get("after", ""), _start(request)
-    told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
-    for row in rows[start : start + ROWS]:
+    page = sliced(rows, request.GET.get("after", ""), ROWS)
+    told = rejections_of_published(row.rule_id for row in page.rows)
+    for row in page.rows:
         one = told.get(row.rule_id)
         row.rejections = one.short if one and one.rejected else ""
-    page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
     context = {
         "book": {
             "rows": found,

@@ -8,7 +8,7 @@ import pytest
 
 from synthesis.core.queries import QueryDraft
 from synthesis.generate import pipeline
-from synthesis.generate.pipeline import Outcome, Unit, written, written_here
+from synthesis.generate.pipeline import Outcome, Unit, written
 from trace_site.jobs import JobCancelled, LeaseLost
 from trace_site.lib.errors import TraceError
 
@@ -56,8 +56,8 @@ def test_units_are_drawn_only_as_batches_are_committed():
     assert done == 5000
 
 
-def test_without_waiting_writers_units_go_one_after_the_other():
-    assert ids(written_here(Pipeline(), units(250))) == list(range(250))
+def test_one_at_a_time_units_go_one_after_the_other():
+    assert ids(written(Pipeline(), units(250), 1)) == list(range(250))
 
 
 @pytest.mark.parametrize("stop", [JobCancelled, LeaseLost])
