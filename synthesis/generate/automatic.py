@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Sum
+from django.forms import model_to_dict
 
 from rules.models import RuleVersion
 from synthesis.generate.estimates import estimate_new
@@ -181,9 +182,8 @@ def _whole(left: Mapping[str, float]) -> dict[str, float]:
 @transaction.atomic
 def loop_save(*, actor: Any, **fields: Any) -> LoopSettings:
     """Change what goes on by itself. fields: those of LoopSettings. Raises TraceError naming the field."""
-    LoopSettings.objects.get_or_create(pk=LoopSettings.ROW)
-    row = LoopSettings.objects.select_for_update(of=("self",)).get(pk=LoopSettings.ROW)
-    before = said(row)
+    row, _ = LoopSettings.objects.select_for_update(of=("self",)).get_or_create(pk=LoopSettings.ROW)
+    before = model_to_dict(row, FIELDS)
     for name, value in fields.items():
         setattr(row, name, value)
     in_range("per_rule", row.per_rule, most=PER_RULE)
@@ -191,13 +191,8 @@ def loop_save(*, actor: Any, **fields: Any) -> LoopSettings:
     if not 0 <= row.most_load <= HIGHEST_LOAD:
         hint = f"Use 0 (not asked) to {HIGHEST_LOAD:g}."
         raise TraceError(f"{row.most_load} is out of range.", code="bad_option", where="most_load", hint=hint)
-    if (now := said(row)) != before:
+    if (now := model_to_dict(row, FIELDS)) != before:
         row.changed_by = actor
         row.save()
         audit_models.record(actor=actor, action="loop.changed", obj=row, detail={"was": before, "now": now})
     return row
-
-
-def said(row: LoopSettings) -> dict[str, Any]:
-    """The settings as the audit log keeps them."""
-    return {name: getattr(row, name) for name in FIELDS}

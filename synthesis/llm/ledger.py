@@ -188,8 +188,8 @@ def _kept_reply(exchange: Exchange, reply: Reply) -> ModelReply:
         model=exchange.model[:200],
         prompt_hash=exchange.prompt_hash,
         response=reply.data,
-        prompt_tokens=min(reply.prompt_tokens, MOST),
-        completion_tokens=min(reply.completion_tokens, MOST),
+        prompt_tokens=min(exchange.prompt_tokens, MOST),
+        completion_tokens=min(exchange.completion_tokens, MOST),
     )
 
 

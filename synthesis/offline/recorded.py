@@ -137,7 +137,7 @@ class _Recorded:
         model = str(self.recorded.about["model"])
         exchange = Exchange(content_hash([self.recorded.digest, purpose, said]), purpose, NAME, model, "")
         await self.ledger.sent(exchange)
-        await self.ledger.ended(exchange, Reply(said, model))
+        await self.ledger.ended(exchange, Reply(said))
 
 
 class RecordedQueryWriter(_Recorded):

@@ -28,7 +28,7 @@ class Model:
 
     async def ask(self, messages, **options):
         self.asked.append({"prompt": messages[0]["content"], **options})
-        return Reply(self.answer, "tester", **self.reply)
+        return Reply(self.answer, **self.reply)
 
 
 def batch(*numbers: int) -> dict:

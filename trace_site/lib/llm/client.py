@@ -354,7 +354,7 @@ class Client:
 
         async def answer() -> Reply:
             if (kept := await self.ledger.kept(key)) is not None:
-                return Reply(kept, self.endpoint.model, cached=True)
+                return Reply(kept, cached=True)
             first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
             return await self._until_answered(self._call(request, first))
 
@@ -483,9 +483,7 @@ class Client:
                 self._bill(exchange, *completion.usage)
             check_model(exchange.model, completion.model, self.endpoint.answers_as)
             data, exchange.unwrapped = object_of(completion.choice, call.schema)
-            seconds = round(now() - started, 3)
-            tokens = exchange.prompt_tokens, exchange.completion_tokens
-            reply = Reply(data, exchange.model, *tokens, seconds)
+            reply = Reply(data)
             self._doubts = 0
             return reply
         except LlmError as error:

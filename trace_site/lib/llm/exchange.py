@@ -81,16 +81,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A validated answer and what it cost.
-
-    What is `cached` was kept in the ledger, what is `shared` is paid for by another call: both cost nothing here.
-    """
+    """A validated answer. One `cached` was kept in the ledger, one `shared` is paid for by another call."""
 
     data: dict[str, Any]
-    model: str
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
     cached: bool = False
     shared: bool = False
 
