@@ -56,7 +56,7 @@ def standing() -> Writing:
         found.keeps.append(f"{str(running).capitalize()} is under way: one at a time.")
     if llm:
         found.left = budget_left(chosen)
-        found.keeps += _unpaid(found)
+        found.keeps += filter(None, [_unpaid(found)])
     return found
 
 
@@ -113,29 +113,24 @@ def limits_nothing(chosen: LoopSettings) -> bool:
     return not (chosen.budget.keys() - ({"money"} if not priced else set()))
 
 
-def _unpaid(found: Writing) -> list[str]:
-    """Why the language model may not be asked for what is due."""
+def _unpaid(found: Writing) -> str:
+    """Why the language model may not be asked for what is due; empty where it may."""
     try:
         endpoints()
     except TraceError as error:
-        return [str(error)]
+        return str(error)
     chosen = found.settings
     if not chosen.budget:
-        return [
-            "A language model writes here, and no admin has said what automatic runs may spend in a month."
-        ]
+        return "A language model writes here, and no admin has said what automatic runs may spend in a month."
     if limits_nothing(chosen):
-        return [
-            "No prices are set (LLM_GENERATOR_PRICE_IN and the like), so a budget of money alone limits nothing."
-        ]
+        return "No prices are set (LLM_GENERATOR_PRICE_IN and the like), so a budget of money alone limits nothing."
     month_name = f"{month():%B}"
     if gone := [name for name, left in found.left.items() if left <= 0]:
         told = ", ".join(f"{chosen.budget[name]:,.10g} {name}" for name in gone)
-        return [f"The budget of {month_name} is spent: {told}."]
-    if not (numbers := list(found.due.values())[:AT_ONCE]):
-        return []
-    over = estimate_new(numbers, budget=found.left).over
-    return [f"More is needed than what {month_name} has left: {', '.join(over)}."] if over else []
+        return f"The budget of {month_name} is spent: {told}."
+    numbers = list(found.due.values())[:AT_ONCE]
+    over = estimate_new(numbers, budget=found.left).over if numbers else ()
+    return f"More is needed than what {month_name} has left: {', '.join(over)}." if over else ""
 
 
 def sweep() -> int:

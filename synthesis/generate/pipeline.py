@@ -9,10 +9,9 @@ import asyncio
 import queue
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -201,21 +200,23 @@ def written(
     `check` is called all the time and may raise; `close` is awaited at the end in the loop. Raises what a unit raises,
     once what ended before it has been handed over.
     """
-    rest = iter(units)
-    loop = _Loop(pipeline, workers, close)
+    rest, loop = iter(units), _Loop(pipeline, workers, close)
     under_way, pause = 0, 0.0
     try:
         while True:
-            fresh = list(islice(rest, workers + BATCH - under_way))
-            loop.feed(fresh)
+            fresh = [] if loop.stopped_by else list(islice(rest, workers + BATCH - under_way))
+            loop.begin(fresh)
             under_way += len(fresh)
-            if not under_way or not (batch := loop.take(check, pause)):
+            if not under_way:
                 break
+            ended = loop.take(check, pause)
             began = time.monotonic()
-            yield batch
+            if batch := [outcome for outcome in ended if outcome is not None]:
+                yield batch
             pause = min(PAUSE, COMPANY * (time.monotonic() - began))
-            under_way -= len(batch)
-        loop.end()
+            under_way -= len(ended)
+        if loop.stopped_by is not None:
+            raise loop.stopped_by
     finally:
         loop.cancel()
 
@@ -224,84 +225,63 @@ class _Loop:
     """The event loop's thread. Methods without an underscore belong to the caller's thread."""
 
     def __init__(self, pipeline: Pipeline, workers: int, close: Close | None) -> None:
-        self._pipeline, self._workers, self._close = pipeline, workers, close
-        self._inbox: asyncio.Queue[Unit | None] = asyncio.Queue()
-        self._out: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
-        self._stopped_by: TraceError | None = None
-        self._main: asyncio.Task[None] | None = None
-        self._over = False
+        self.stopped_by: TraceError | None = None  # nothing is begun any more
+        self._pipeline, self._close = pipeline, close
+        self._slots, self._over = asyncio.Semaphore(workers), asyncio.Event()
+        self._ended: queue.SimpleQueue[Future[Outcome | None]] = queue.SimpleQueue()
+        self._failed: Future[Outcome | None] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writing")
-        self._ended = self._thread.submit(self._run)
-        self._ended.add_done_callback(lambda _: self._out.put(None))
+        self._thread.submit(self._run)
 
-    def feed(self, units: Iterable[Unit | None]) -> None:
+    def begin(self, units: Iterable[Unit]) -> None:
         for unit in units:
-            self._tell(partial(self._inbox.put_nowait, unit))
+            asyncio.run_coroutine_threadsafe(self._made(unit), self._loop).add_done_callback(self._ended.put)
 
-    def take(self, check: Callable[[], None], pause: float) -> list[Outcome]:
-        """What has ended `pause` seconds after the first; nothing when the loop has ended by itself."""
-        while True:
+    def take(self, check: Callable[[], None], pause: float) -> list[Outcome | None]:
+        """What has ended `pause` seconds after the first, None for what was not begun. Raises what a unit raised."""
+        future = self._failed
+        while future is None:
             check()
             with suppress(queue.Empty):
-                first = self._out.get(timeout=POLL)
-                break
-        batch: list[Outcome] = []
-        if first is not None and self._out.qsize() < BATCH:
+                future = self._ended.get(timeout=POLL)
+        if self._ended.qsize() < BATCH:
             time.sleep(pause)
-        while first is not None:
-            batch.append(first)
-            if len(batch) == BATCH or self._out.empty():
-                return batch
-            first = self._out.get()
-        self._out.put(None)
-        return batch
-
-    def end(self) -> None:
-        """Wait until all is done; raises what went wrong."""
-        self.feed([None] * self._workers)
-        self._ended.result()
+        found: list[Outcome | None] = []
+        while not (found and future.exception()):
+            found.append(future.result())
+            if len(found) == BATCH or self._ended.empty():
+                return found
+            future = self._ended.get()
+        self._failed = future
+        return found
 
     def cancel(self) -> None:
         """Cancel what is under way, wait until its books are closed."""
-        self._tell(self._stop)
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.shutdown()
 
-    def _tell(self, what: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(what)
+    async def _made(self, unit: Unit) -> Outcome | None:
+        async with self._slots:
+            if self.stopped_by is not None:
+                return None
+            try:
+                return await self._pipeline.make(unit)
+            except TraceError as error:
+                self.stopped_by = error
+                if error.code not in GENTLE:
+                    raise
+                return None
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._all())
+            runner.run(self._until_over())
 
-    def _stop(self) -> None:
-        self._over = True
-        if self._main is not None:
-            self._main.cancel()
-
-    async def _all(self) -> None:
-        self._main = asyncio.current_task()
-        try:
-            if not self._over:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(self._workers):
-                        group.create_task(self._work())
-        except ExceptionGroup as errors:
-            told = errors.subgroup(TraceError) or errors
-            raise told.exceptions[0] from None
-        finally:
-            if self._close is not None:
-                await self._close()
-        if self._stopped_by is not None:
-            raise self._stopped_by
-
-    async def _work(self) -> None:
-        while (unit := await self._inbox.get()) is not None and not self._over:
-            try:
-                self._out.put(await self._pipeline.make(unit))
-            except TraceError as error:
-                if error.code not in GENTLE:
-                    raise
-                self._stopped_by, self._over = error, True
-                self.feed([None] * self._workers)
+    async def _until_over(self) -> None:
+        await self._over.wait()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._close is not None:
+            await self._close()

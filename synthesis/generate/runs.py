@@ -4,7 +4,7 @@ Killed at any moment it goes on with the rows still pending; no row is written t
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again
 from synthesis.generate.selectors import run_counts
-from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, spent
+from synthesis.llm.ledger import LOST, DatabaseLedger, patiently, spent
 from synthesis.llm.prompts import source
 from synthesis.llm.writers import clients, endpoints, llm_writers
 from synthesis.models import Attempt, Decision, ModelCall, PromptVersion, Regeneration, Sample, SynthesisRun
@@ -307,17 +307,19 @@ def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers
 
 def _over_budget(run: SynthesisRun, job: Job) -> TraceError:
     """The sentence of a run that stopped at its budget, with the figures."""
-    limits, used = run.params["budget"], spent(job)
-    told = {name: (getattr(used, name), limits[name]) for name in LIMITS if name in limits}
+    limits, used = run.params["budget"], asdict(spent(job))
     figures = ", ".join(
-        f"{took:,.2f} of {most:,.2f} spent" if name == "money" else f"{took:,} of {most:,} {name}"
-        for name, (took, most) in told.items()
+        f"{took:,.2f} of {limits[name]:,.2f} spent"
+        if name == "money"
+        else f"{took:,} of {limits[name]:,} {name}"
+        for name, took in used.items()
+        if name in limits
     )
     left = equation(run).missing
     return TraceError(
         f"stopped at its budget: {figures}; {left:,} samples are not written.",
         code="llm_budget",
         hint="Raise the budget and resume; what was paid is not paid again.",
-        extra={"budget": limits, **{name: getattr(used, name) for name in LIMITS}, "left": left},
+        extra={"budget": limits, **used, "left": left},
         permanent=True,
     )

@@ -6,7 +6,6 @@ prompt's content, so that no text can close the block it stands in; it is never 
 
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
@@ -100,28 +99,21 @@ def _code(text: str, number: int) -> str:
     return hashlib.sha256(f"{number}|{text}".encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTool:
-    """A tool as a field of a prompt; its texts are harmless, one line each."""
-
-    name: str
-    description: str
-    permissions: tuple[str, ...]
-    deprecated: bool
-
-
 @lru_cache(maxsize=50_000)  # the same tools stand in many prompts
-def prompt_tool(tool: ToolText) -> PromptTool:
+def _tool(tool: ToolText) -> ToolText:
+    """One line for each of its texts."""
     name, description, *permissions = (
         one_line(_harmless(text)) for text in (tool.name, tool.description, *tool.permissions)
     )
-    return PromptTool(name, description, tuple(permissions), tool.deprecated)
+    return ToolText(name, description, tuple(permissions), tool.deprecated)
 
 
 def _data(value: Any) -> Any:
     """Texts without what could be taken for a marker, a model's control token, or what nobody sees."""
     if isinstance(value, str):
         return _harmless(value)
+    if isinstance(value, ToolText):
+        return _tool(value)
     if isinstance(value, dict):
         return {key: _data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

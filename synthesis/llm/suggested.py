@@ -18,7 +18,7 @@ from rules.models import RuleSuggestion
 from rules.suggestions.services import Worded
 from synthesis.core.queries import ToolText
 from synthesis.llm.ledger import DatabaseLedger, read_budget, spent
-from synthesis.llm.prompts import prompt_hash, prompt_tool, render, source
+from synthesis.llm.prompts import prompt_hash, render, source
 from synthesis.llm.writers import TEXT, Call, closed_object, endpoints
 from synthesis.models import PromptVersion
 from trace_site.jobs import Job
@@ -97,7 +97,7 @@ def suggestion_call(row: RuleSuggestion, texts: Mapping[str, ToolText] | None = 
     text = render(
         PROMPT,
         id=_shown(row),
-        tools=[prompt_tool(known[name]) for name in names],
+        tools=[known[name] for name in names],
         target=row.content["target"],
         confusables=row.content["confusables"],
         why=row.why,

@@ -22,7 +22,7 @@ from synthesis.core.queries import (
     by_name,
 )
 from synthesis.core.recipe import JudgeStage, QueryStage, Recipe, TraceStage
-from synthesis.llm.prompts import prompt_hash, prompt_tool, render
+from synthesis.llm.prompts import prompt_hash, render
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from trace_site.lib.llm.client import Client, check_url
@@ -103,9 +103,9 @@ def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
         rule_name=rule.code,
         rule_text=rule.text,
         tool_description=pool[rule.target].description,
-        tools=[prompt_tool(pool[name]) for name in rule.tools if name in pool],
+        tools=[pool[name] for name in rule.tools if name in pool],
         category=request.style,
-        few_shot=list(request.few_shot),
+        few_shot=request.few_shot,
         n_queries=len(numbers),
         numbers=numbers,
         critique=request.critique,
@@ -118,9 +118,9 @@ def _anchor_call(request: QueryRequest, recipe: QueryStage) -> Call:
     text = render(
         "query_rrb",
         anchor=request.anchor,
-        tools=[prompt_tool(tool) for tool in request.pool],
+        tools=request.pool,
         tier=request.tier or "easy",
-        few_shot=list(request.few_shot),
+        few_shot=request.few_shot,
         number=request.index + 1,
         low=low,
         high=high,
@@ -136,9 +136,9 @@ def trace_call(request: TraceRequest, recipe: TraceStage) -> Call:
     text = render(
         "trace",
         user_query=request.query,
-        user_query_permission_targets=list(request.permissions),
-        candidate_pool=[prompt_tool(tool) for tool in request.pool],
-        selected_tools=list(request.answer),
+        user_query_permission_targets=request.permissions,
+        candidate_pool=request.pool,
+        selected_tools=request.answer,
         business_rule=request.rule.text if request.rule else "",
         rule_code=request.rule.code if request.rule else "",
         verbatim=recipe.verbatim,
@@ -158,9 +158,9 @@ def judge_call(request: JudgeRequest, recipe: JudgeStage) -> Call:
         "judge",
         id=shown,
         query=request.query,
-        answer=list(request.answer),
+        answer=request.answer,
         trace=request.trace,
-        tools=[prompt_tool(tool) for tool in request.pool],
+        tools=request.pool,
         rule_code=rule.code if rule else "",
         rule_target=rule.target if rule else "",
         rule_text=rule.text if rule else "",

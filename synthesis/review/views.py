@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from rules.models import Rule
 from synthesis.generate import regeneration
-from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting
+from synthesis.generate.regeneration import again, calls_to_write_again
 from synthesis.models import ReviewItem, Sample
 from synthesis.quality.calibration import verdict_hidden
 from synthesis.review import queue as review_queue
@@ -54,8 +54,7 @@ def rule_rejections(request: HttpRequest, rule_id: int) -> HttpResponse:
 def waiting(request: HttpRequest) -> HttpResponse:
     """Fragment of the runs page: rejected samples that wait to be written again, with what that takes."""
     state = again()
-    runs = runs_of_waiting() if state.to_start else []
-    context = {"again": state, "calls": calls_to_write_again(runs)}
+    context = {"again": state, "calls": calls_to_write_again() if state.to_start else None}
     return render(request, "synthesis/_again_waiting.html", context)
 
 

@@ -349,28 +349,26 @@ class Client:
         prompt_hash: str = "",
     ) -> Reply:
         """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
-        request = self._request(messages, schema, purpose, max_tokens, temperature=temperature, seed=seed)
-        key = content_hash([request, self.endpoint.options] if self.endpoint.options else request)
+        call = self._call(messages, schema, purpose, max_tokens, temperature, seed, prompt_hash)
 
         async def answer() -> Reply:
-            if (kept := await self.ledger.kept(key)) is not None:
+            if (kept := await self.ledger.kept(call.first.key)) is not None:
                 return Reply(kept, cached=True)
-            first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
-            return await self._until_answered(self._call(request, first))
+            return await self._until_answered(call)
 
-        return await self._flights.join(key, answer, lambda reply: replace(reply, shared=True))
+        return await self._flights.join(call.first.key, answer, lambda reply: replace(reply, shared=True))
 
-    def _request(
+    def _call(
         self,
         messages: Sequence[Message],
         schema: dict[str, Any],
         purpose: str,
         max_tokens: int,
-        *,
         temperature: float = 0.0,
         seed: int | None = None,
-    ) -> dict[str, Any]:
-        return {
+        prompt_hash: str = "",
+    ) -> _Call:
+        request = {
             "model": self.endpoint.model,
             "messages": list(messages),
             "temperature": temperature,
@@ -381,6 +379,9 @@ class Client:
                 "json_schema": {"name": purpose, "schema": schema, "strict": True},
             },
         }
+        key = content_hash([request, self.endpoint.options] if self.endpoint.options else request)
+        first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
+        return _Call(request, json.dumps(schema), first)
 
     async def probe(self) -> None:
         """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve.
@@ -403,11 +404,6 @@ class Client:
                 raise
         finally:
             await prober.close()
-
-    def _call(self, request: dict[str, Any], first: Exchange) -> _Call:
-        call = _Call(request, json.dumps(request["response_format"]["json_schema"]["schema"]), first)
-        self._word(call)
-        return call
 
     def _word(self, call: _Call) -> None:
         """The body of a call as the server is known to take it."""
@@ -455,7 +451,7 @@ class Client:
             with suppress(TimeoutError):
                 async with asyncio.timeout(AHEAD_SECONDS):
                     await taken.wait()
-            self._word(call)
+        self._word(call)
         try:
             once, learnt = partial(self._once, call), partial(self._learnt, call)
             return await until_deadline(self.endpoint, once, self._final, learnt)
@@ -478,11 +474,11 @@ class Client:
         started, reply = now(), None
         try:
             left = seconds_left(self.endpoint, deadline)
-            completion = completion_of(await self._wire.post(call.body, exchange.uid, left))
-            if completion.usage:
-                self._bill(exchange, *completion.usage)
-            check_model(exchange.model, completion.model, self.endpoint.answers_as)
-            data, exchange.unwrapped = object_of(completion.choice, call.schema)
+            choice, model, usage = completion_of(await self._wire.post(call.body, exchange.uid, left))
+            if usage:
+                self._bill(exchange, *usage)
+            check_model(exchange.model, model, self.endpoint.answers_as)
+            data, exchange.unwrapped = object_of(choice, call.schema)
             reply = Reply(data)
             self._doubts = 0
             return reply
@@ -525,11 +521,10 @@ class Client:
 
     async def _lives(self) -> bool:
         """Whether the endpoint answers a tiny question in three tries. Past the limiter, whose gate is shut."""
-        request = self._request(TINY, PROBE, "probe", 200)
-        first = Exchange(content_hash(request), "probe", self.base_url, self.endpoint.model, "")
-        call, now = self._call(request, first), asyncio.get_running_loop().time
+        call, now = self._call(TINY, PROBE, "probe", 200), asyncio.get_running_loop().time
+        self._word(call)
         for _ in range(3):
-            exchange = replace(first, uid=uuid4())
+            exchange = replace(call.first, uid=uuid4())
             reserved = await self.budget.reserve(exchange.spent)
             try:
                 await self._booked(call, exchange, now() + self.endpoint.attempt_timeout)

@@ -187,15 +187,6 @@ VERSION = re.compile(r"([-@:_.](\d{3,8}|20\d\d-\d\d(-\d\d)?|v\d+(\.\d+)*|latest|
 OVERLOADED = frozenset({429, 503, 529})
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """The envelope of an answer. usage: prompt and completion tokens, None where it does not tell them."""
-
-    choice: dict[str, Any]
-    model: str
-    usage: tuple[int, int] | None
-
-
 Check = Callable[[Any], jsonschema.ValidationError | None]
 
 
@@ -209,8 +200,8 @@ def validator(schema: str) -> Check:
     return lambda value: next(compiled.iter_errors(value), None)
 
 
-def completion_of(body: bytes) -> Completion:
-    """The completion in the body of a 200."""
+def completion_of(body: bytes) -> tuple[dict[str, Any], str, tuple[int, int] | None]:
+    """The completion in the body of a 200: (its choice, its model, tokens of prompt and answer where it tells them)."""
     text = body.decode("utf-8-sig", "replace")
     try:
         envelope = strict_json(text)
@@ -226,7 +217,7 @@ def completion_of(body: bytes) -> Completion:
         raise _no_completion(text)
     usage = validator(USAGE)(envelope.get("usage")) is None and envelope["usage"]
     tokens = (int(usage["prompt_tokens"]), int(usage["completion_tokens"])) if usage else None
-    return Completion(envelope["choices"][0], str(envelope.get("model") or ""), tokens)
+    return envelope["choices"][0], str(envelope.get("model") or ""), tokens
 
 
 def object_of(choice: dict[str, Any], schema: str) -> tuple[dict[str, Any], bool]:
