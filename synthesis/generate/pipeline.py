@@ -225,53 +225,57 @@ class _Loop:
     """The event loop's thread. Methods without an underscore belong to the caller's thread."""
 
     def __init__(self, pipeline: Pipeline, workers: int, close: Close | None) -> None:
-        self.stopped_by: TraceError | None = None  # nothing is begun any more
+        self.stopped_by: BaseException | None = None  # nothing is begun any more
         self._pipeline, self._close = pipeline, close
         self._slots, self._over = asyncio.Semaphore(workers), asyncio.Event()
+        self._under_way: set[Future[Outcome | None]] = set()
         self._ended: queue.SimpleQueue[Future[Outcome | None]] = queue.SimpleQueue()
-        self._failed: Future[Outcome | None] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writing")
         self._thread.submit(self._run)
 
     def begin(self, units: Iterable[Unit]) -> None:
         for unit in units:
-            asyncio.run_coroutine_threadsafe(self._made(unit), self._loop).add_done_callback(self._ended.put)
+            future = asyncio.run_coroutine_threadsafe(self._made(unit), self._loop)
+            self._under_way.add(future)
+            future.add_done_callback(self._note)
 
     def take(self, check: Callable[[], None], pause: float) -> list[Outcome | None]:
-        """What has ended `pause` seconds after the first, None for what was not begun. Raises what a unit raised."""
-        future = self._failed
+        """What has ended `pause` seconds after the first; None for what came to nothing."""
+        future = None
         while future is None:
             check()
             with suppress(queue.Empty):
                 future = self._ended.get(timeout=POLL)
         if self._ended.qsize() < BATCH:
             time.sleep(pause)
-        found: list[Outcome | None] = []
-        while not (found and future.exception()):
-            found.append(future.result())
-            if len(found) == BATCH or self._ended.empty():
-                return found
-            future = self._ended.get()
-        self._failed = future
-        return found
+        ended = [future]
+        while len(ended) < BATCH and not self._ended.empty():
+            ended.append(self._ended.get())
+        self._under_way.difference_update(ended)
+        return [None if one.cancelled() or one.exception() else one.result() for one in ended]
 
     def cancel(self) -> None:
         """Cancel what is under way, wait until its books are closed."""
+        self._cancel_all()
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.shutdown()
 
     async def _made(self, unit: Unit) -> Outcome | None:
         async with self._slots:
-            if self.stopped_by is not None:
-                return None
-            try:
-                return await self._pipeline.make(unit)
-            except TraceError as error:
-                self.stopped_by = error
-                if error.code not in GENTLE:
-                    raise
-                return None
+            return None if self.stopped_by else await self._pipeline.make(unit)
+
+    def _note(self, future: Future[Outcome | None]) -> None:
+        """A unit has ended, in whatever way."""
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self.stopped_by = error
+            if getattr(error, "code", "") not in GENTLE:
+                self._cancel_all()
+        self._ended.put(future)
+
+    def _cancel_all(self) -> None:
+        for future in list(self._under_way):
+            future.cancel()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -279,9 +283,6 @@ class _Loop:
 
     async def _until_over(self) -> None:
         await self._over.wait()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
         if self._close is not None:
             await self._close()

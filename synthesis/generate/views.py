@@ -265,7 +265,7 @@ def yields(request: HttpRequest) -> HttpResponse:
         "chosen": chosen,
         "domains": Domain.objects.all(),
     }
-    return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})
+    return render(request, "synthesis/yield.html", context)
 
 
 def chosen_from(request: HttpRequest) -> dict[str, Any]:
@@ -278,19 +278,6 @@ def chosen_from(request: HttpRequest) -> dict[str, Any]:
         "order": order if order.removeprefix("-") in ORDERS else ORDERS[0],
         "target": target if 0 < target <= 1000 else TARGET,
     }
-
-
-def heads(request: HttpRequest, order: str) -> dict[str, dict[str, str]]:
-    """{column: {"query": the address that sorts by it, or turns it round, "sort": as it is now}}."""
-    found = {}
-    for name in ORDERS:
-        query = request.GET.copy()
-        query.pop("after", None)
-        query["order"] = f"-{name}" if order == name else name
-        ascending = not order.startswith("-")
-        sort = ("ascending" if ascending else "descending") if order.removeprefix("-") == name else ""
-        found[name] = {"query": query.urlencode(), "sort": sort}
-    return found
 
 
 @require_GET

@@ -8,9 +8,10 @@ the transaction repeated (each write may be repeated); after some time the waiti
 
 import asyncio
 import queue
-import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeVar
@@ -71,8 +72,8 @@ class DatabaseLedger(Ledger):
 
     def __init__(self, job: Job | None) -> None:
         self.job = job
-        self._inbox: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._inbox: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
 
     async def kept(self, key: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = await self._put(key=key)
@@ -96,17 +97,14 @@ class DatabaseLedger(Ledger):
 
     def close(self) -> None:
         """Write what was handed in, end the thread. Closing twice does nothing."""
-        if self._thread is not None:
-            self._inbox.put(None)
-            self._thread.join()
-            self._thread = None
+        with suppress(RuntimeError):  # it is closed
+            self._thread.submit(connection.close)
+        self._thread.shutdown()
 
     def _put(self, **parts: Any) -> "asyncio.Future[Any]":
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, daemon=True, name="ledger")
-            self._thread.start()
         entry = _Entry(asyncio.get_running_loop().create_future(), **parts)
         self._inbox.put(entry)
+        self._thread.submit(self._write)
         return entry.waiter
 
     def _row(self, exchange: Exchange, state: str) -> ModelCall:
@@ -129,25 +127,15 @@ class DatabaseLedger(Ledger):
             ended_at=None if state == ModelCall.State.SENT else Now(),
         )
 
-    def _serve(self) -> None:
-        try:
-            while entries := self._next():
-                self._settle(entries)
-        finally:
-            connection.close()
-
-    def _next(self) -> list[_Entry]:
-        """What waits by now; nothing at the end."""
-        if (first := self._inbox.get()) is None:
-            return []
+    def _write(self) -> None:
+        """What waits by now, together; who comes to it later finds nothing left."""
+        if self._inbox.empty():
+            return
         time.sleep(LINGER)
-        entries = [first]
+        entries = [self._inbox.get()]
         while len(entries) < BATCH and not self._inbox.empty():
-            if (entry := self._inbox.get()) is None:
-                self._inbox.put(None)
-                break
-            entries.append(entry)
-        return entries
+            entries.append(self._inbox.get())
+        self._settle(entries)
 
     def _settle(self, entries: list[_Entry]) -> None:
         try:
