@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
@@ -36,15 +36,9 @@ NEXT_STEPS = {
 
 def started_with(run: SynthesisRun) -> dict[str, Any]:
     """What a run was started with, and the styles it skipped with the rule of each; two queries at most."""
-    codes = {entry["rule"] for entry in run.skipped if entry.get("rule")}
-    rules = Rule.objects.filter(code__in=codes).values_list("code", "domain_id", "pk") if codes else []
-    ids: dict[Any, int] = {}
-    for code, domain, pk in rules:
-        ids[code] = ids[code, domain] = pk
-    skipped = [
-        {**entry, "id": ids.get((entry.get("rule"), entry.get("domain")), ids.get(entry.get("rule")))}
-        for entry in run.skipped
-    ]
+    codes = {entry["rule"] for entry in run.skipped}
+    ids = dict(Rule.objects.filter(code__in=codes).values_list("code", "pk")) if codes else {}
+    skipped = [{**entry, "id": ids.get(entry["rule"])} for entry in run.skipped]
     recipe = run.params.get("recipe", {})
     stages = run.samples.values_list("made_from__stages", flat=True).first() or {}
     prompts = [
@@ -259,24 +253,18 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
     filtered, judged_out, errors: attempts refused. calls: HTTP exchanges, lost and failed ones too.
     """
     found, units, books = funnel(Slice(run.pk)), equation(run), job_books(run.job)
-    paid = books["total"]
+    paid = ("calls", "tokens", "cost", "unwrapped")
     tried = ("filtered", "judged_out", "attempts", "errors")
     return {
-        "planned": units.planned,
-        "given_up": units.given_up,
+        **asdict(units),
         "missing": units.missing,
         "written": units.ready + units.dropped,
-        "ready": units.ready,
-        "dropped": units.dropped,
-        "calls": paid["calls"],
-        "tokens": paid["tokens"],
-        "cost": paid["cost"],
+        **{name: books["total"][name] for name in paid},
         **{name: getattr(found.total, name) for name in tried},
         "checks": dict(found.checks),
         "axes": dict(found.axes),
         "error_codes": dict(found.errors),
         "error_texts": books["error_texts"],
-        "unwrapped": paid["unwrapped"],
         "adapted": run.params.get("adapted", {}),
         "skipped": len(run.skipped),
         "run": run.pk,
