@@ -1,6 +1,5 @@
 """/api/v1/synthesis: runs with their funnel and books, estimates, the yield per rule."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -47,29 +46,19 @@ def run_row(pk: int) -> SynthesisRun:
     return row
 
 
-def counted(pairs: list[tuple[str, int]]) -> list[dict[str, Any]]:
-    return [{"name": name, "count": count} for name, count in pairs]
-
-
 def detail_of(run: SynthesisRun, given: dict[str, Any]) -> dict[str, Any]:
     by = given.pop("by", "")
     part = Slice(run.pk, **given)
     found = funnel(part)
+    found.groups = groups(part, by) if by else []
     selectors.tell_counts([run])
     return {
         "run": run,
         "next_step": selectors.next_step(run),
         "started_with": run.params,
-        "spent": asdict(spent(run.job) if run.job else Spent()),
+        "spent": spent(run.job) if run.job else Spent(),
         "skipped": run.skipped,
-        "funnel": {
-            "total": found.total,
-            "checks": counted(found.checks),
-            "axes": counted(found.axes),
-            "errors": counted(found.errors),
-            "given_up": counted(found.given_up),
-            "groups": groups(part, by) if by else [],
-        },
+        "funnel": found,
     }
 
 
@@ -139,8 +128,7 @@ class SynthesisRunBooks(ApiView):
         and errors by code, from the ledger.
         """
         books = job_books(run_row(pk).job)
-        answer = {**books, "errors": counted(list(books["errors"].items()))}
-        return Response(BooksOut(answer).data)
+        return Response(BooksOut({**books, "errors": books["errors"].items()}).data)
 
 
 class SynthesisRunCallsList(ApiView):

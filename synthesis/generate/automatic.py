@@ -56,7 +56,8 @@ def standing() -> Writing:
         found.keeps.append(f"{str(running).capitalize()} is under way: one at a time.")
     if llm:
         found.left = budget_left(chosen)
-        found.keeps += filter(None, [_unpaid(found)])
+        if why := _unpaid(found):
+            found.keeps.append(why)
     return found
 
 

@@ -23,7 +23,7 @@ from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.plan import shuffled_pool
-from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, Writers
+from synthesis.core.queries import RULE_STYLES, QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.generate.pipeline import candidate_of
@@ -32,7 +32,7 @@ from synthesis.llm.writers import clients, configured, endpoints, llm_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import FewShots, telling_writers
-from synthesis.samples.sources import few_shot_queries, published_codes, tool_text
+from synthesis.samples.sources import clause_of, few_shot_queries, published_codes, tool_text
 from synthesis.samples.staleness import GONE
 from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError
@@ -175,11 +175,7 @@ def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, cod
         target=said.target,
         confusables=said.confusables,
         text=said.text,
-        clauses=tuple(
-            Clause(row["when"], row["route_to"], row["exception"], tuple(row["signals"]))
-            for row in said.clauses
-            if row["when"] and row["route_to"]
-        ),
+        clauses=tuple(clause_of(row) for row in said.clauses if row["when"] and row["route_to"]),
         hash=said.content_hash(),
         domain=rule.domain_id if rule else target.domain_id if target else "",
     )

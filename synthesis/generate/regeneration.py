@@ -61,7 +61,10 @@ def _never(sample: Sample) -> str:
         return "An imported query is nobody's to write: correct it and import it again."
     if not sample.slot:
         return "It was made before places in the plan were kept."
-    if times_written(sample) >= MOST:
+    # how often what stood there, for its rule version, was written again or is to be
+    rows = Regeneration.objects.filter(sample__branch=sample.branch, sample__slot=sample.slot)
+    rows = rows.filter(sample__rule_version=sample.rule_version_id).exclude(sample=sample)
+    if rows.filter(Q(state__in=WRITTEN_AGAIN) | Q(replacement__isnull=False)).count() >= MOST:
         return f"Written again {MOST} times in this place and rejected each time: dropped."
     return ""
 
@@ -133,13 +136,6 @@ def _release_stopped() -> None:
     for run in SynthesisRun.objects.filter(pk__in={run for _, run in taken}):
         give_up(run, list(unwritten.filter(run=run).values_list("pk", flat=True)), TAKEN)
     Regeneration.objects.filter(pk__in=[pk for pk, _ in taken]).update(state=State.WAITING, run=None)
-
-
-def times_written(sample: Sample) -> int:
-    """How often what stood in the sample's slot, for its rule version, was written again or is to be."""
-    rows = Regeneration.objects.filter(sample__branch=sample.branch, sample__slot=sample.slot)
-    rows = rows.filter(sample__rule_version=sample.rule_version_id).exclude(sample=sample)
-    return rows.filter(Q(state__in=WRITTEN_AGAIN) | Q(replacement__isnull=False)).count()
 
 
 def refusals(sample: Sample) -> list[Decision]:

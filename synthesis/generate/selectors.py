@@ -217,13 +217,14 @@ class SliceCounts:
 
 @dataclass(slots=True)
 class Funnel:
-    """`given_up`: units of the whole run that are not written any more, by reason."""
+    """`given_up`: units of the whole run that are not written any more, by reason. `groups`: for whoever asks."""
 
     total: SliceCounts
     checks: list[tuple[str, int]] = field(default_factory=list)
     axes: list[tuple[str, int]] = field(default_factory=list)
     errors: list[tuple[str, int]] = field(default_factory=list)
     given_up: list[tuple[str, int]] = field(default_factory=list)
+    groups: list[SliceCounts] = field(default_factory=list)
 
 
 def funnel(part: Slice) -> Funnel:

@@ -65,7 +65,17 @@ def run_live(request: HttpRequest, pk: int) -> HttpResponse:
 def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     """The funnel's table, which a run of thousands of rules refreshes less often than its figures."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
-    return render(request, "synthesis/_funnel.html", {"run": run} | group_context(request, run))
+    part = part_of(request, pk)
+    # what a slice has only one of is not worth a table by it
+    alike = {name for name in ("domain", "rule") if run.params.get(name)}  # all samples of the run
+    alike |= set() if run.branch == SynthesisRun.Branch.RULE else {"rule"}
+    levels = [name for name in GROUPS if name not in part.narrowed and name not in alike]
+    by = request.GET.get("by", "")
+    by = by if by in levels else (levels or ["style"])[0]
+    rows = groups(part, by)
+    page = sliced(rows, request.GET.get("after", ""), ROWS)
+    context = {"run": run, "part": part, "by": by, "levels": levels, "groups": page}
+    return render(request, "synthesis/_funnel.html", context | {"groups_total": len(rows)})
 
 
 def part_of(request: HttpRequest, pk: int) -> Slice:
@@ -96,19 +106,6 @@ def run_books(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the run's calls by purpose and model, and their errors by code."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
     return render(request, "synthesis/_books.html", {"run": run, "books": job_books(run.job)})
-
-
-def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
-    """One page of the table. What a slice has only one of is not worth a table by it."""
-    part = part_of(request, run.pk)
-    alike = {name for name in ("domain", "rule") if run.params.get(name)}  # all samples of the run
-    alike |= set() if run.branch == SynthesisRun.Branch.RULE else {"rule"}
-    levels = [name for name in GROUPS if name not in part.narrowed and name not in alike]
-    by = request.GET.get("by", "")
-    by = by if by in levels else (levels or ["style"])[0]
-    rows = groups(part, by)
-    page = sliced(rows, request.GET.get("after", ""), ROWS)
-    return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
 
 
 @require_POST

@@ -1,7 +1,5 @@
 """Samples with every attempt behind them, the ledger of calls, the review queue and its decisions, frozen snapshots."""
 
-# ruff: noqa: F401 - they are imported from here
-
 from synthesis.models.review import (
     Assignment,
     Batch,

@@ -169,20 +169,17 @@ def rule_texts(versions: Iterable[RuleVersion]) -> list[RuleText]:
             target=names[version.target_id],
             confusables=tuple(names[pk] for pk in version.confusable_ids),
             text=version.text,
-            clauses=tuple(
-                Clause(
-                    entry["when"],
-                    entry["route_to"],
-                    bool(entry.get("exception")),
-                    tuple(entry.get("signals", ())),
-                )
-                for entry in version.clauses
-            ),
+            clauses=tuple(map(clause_of, version.clauses)),
             hash=version.content_hash,
             domain=version.rule.domain_id,
         )
         for version in versions
     ]
+
+
+def clause_of(said: Mapping[str, Any]) -> Clause:
+    signals = tuple(said.get("signals", ()))
+    return Clause(said["when"], said["route_to"], bool(said.get("exception")), signals)
 
 
 def few_shot_queries(limit: int = 200) -> list[str]:
