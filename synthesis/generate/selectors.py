@@ -245,7 +245,7 @@ def funnel(part: Slice) -> Funnel:
         checks.update(dict.fromkeys(refused or (), count))  # one attempt may fail several checks
         axes.update(dict.fromkeys(failed or (), count))
         errors[code or "error"] += count if outcome == "error" else 0
-    return Funnel(total, *(_listed(one) for one in (checks, axes, errors, given_up)))
+    return Funnel(total, _listed(checks), _listed(axes), _listed(errors), _listed(given_up))
 
 
 def run_counts(run: SynthesisRun) -> dict[str, Any]:
