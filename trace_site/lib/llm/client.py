@@ -7,8 +7,8 @@ what the model said wrongly is an error at once, for the caller to ask different
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -46,82 +46,109 @@ SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
 
 class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
+        import openai  # here and below: half a second of each process that never asks a model
+
         self._key = endpoint.api_key
         self._http = client_of(may_connect, endpoint.concurrency)
-        self._http.base_url = endpoint.base_url
-        self._http.headers["Authorization"] = f"Bearer {endpoint.api_key or 'none'}"
-        self._http.headers["Content-Type"] = "application/json"
+        self._http.event_hooks = {"response": [_cap]}
+        # our own loop retries: it knows the budget, the total deadline and every form of Retry-After
+        self._openai = openai.AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or "none",
+            max_retries=0,
+            http_client=self._http,
+        )
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._openai.close()
 
     async def post(self, body: bytes, uid: UUID, seconds: float, path: str = "/chat/completions") -> bytes:
-        """The body of the answer, within so many seconds."""
-        named = {"X-Client-Request-Id": str(uid)}
-        async with self._answer("POST", path, seconds, content=body, headers=named) as response:
-            return self._checked(b"".join([piece async for piece in _capped(response)]))
+        """The body of the answer with status 200, within so many seconds."""
+        headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
+        asked = self._openai.post(path, cast_to=httpx.Response, content=body, options={"headers": headers})
+        return await self._read(asked, seconds)
 
     async def get(self, path: str, seconds: float) -> bytes:
         """What stands at a path below the base address, or at a whole address."""
-        async with self._answer("GET", path, seconds) as response:
-            return self._checked(b"".join([piece async for piece in _capped(response)]))
+        return await self._read(self._openai.get(path, cast_to=httpx.Response), seconds)
+
+    async def _read(self, asked: Awaitable[httpx.Response], seconds: float) -> bytes:
+        with _told(self._key):
+            async with asyncio.timeout(seconds):
+                response = await asked
+        self._check(response.content)
+        return response.content
 
     async def stream(self, body: bytes, seconds: float, path: str, heard: Callable[[str], None]) -> None:
         """`heard` is told the data of every server-sent event as it comes; it may raise."""
-        async with self._answer("POST", path, seconds, content=body) as response:
-            async for line in _lines(response):
-                if self._checked(line).startswith(b"data:"):
-                    heard(line.removeprefix(b"data:").decode("utf-8", "replace").strip())
+        headers = {"Content-Type": "application/json", **self._openai.auth_headers}
+        address = f"{self._openai.base_url}{path.lstrip('/')}"
+        with _told(self._key):
+            async with (
+                asyncio.timeout(seconds),
+                self._http.stream("POST", address, content=body, headers=headers) as response,
+            ):
+                if response.status_code != 200:
+                    await response.aread()
+                    raise _refusal(response, self._key)
+                async for line in response.aiter_lines():
+                    self._check(line.encode())
+                    if line.startswith("data:"):
+                        heard(line.removeprefix("data:").strip())
 
-    @asynccontextmanager
-    async def _answer(
-        self, method: str, path: str, seconds: float, **sent: Any
-    ) -> AsyncIterator[httpx.Response]:
-        """An answer that is no refusal, its body still to be read. What goes wrong meanwhile is an LlmError."""
-        try:
-            async with asyncio.timeout(seconds), self._http.stream(method, path, **sent) as response:
-                if response.headers.get("Content-Encoding", "identity") != "identity":
-                    what = "compressed its answer, which was not asked for"
-                    raise LlmError(what, "llm_not_json", again=True)
-                if response.is_success:
-                    yield response
-                    return
-                body = b"".join([piece async for piece in _capped(response)]).decode("utf-8", "replace")
-                told = body.replace(self._key, "…") if self._key else body
-                raise status_error(response.status_code, response.headers, told)
-        except TimeoutError:
-            raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
-        except Refused:
-            raise host_refused("leads to an address that no model is served from") from None
-        except NOT_REACHED:
-            hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
-            raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
-        except httpx.TransportError:
-            raise LlmError("broke off its answer", "llm_broken", again=True) from None
-
-    def _checked(self, content: bytes) -> bytes:
+    def _check(self, content: bytes) -> None:
         if len(self._key) >= SHORTEST_KEY and self._key.encode() in content:
             raise LlmError("repeated the key in its answer", "llm_key_repeated")
-        return content
 
 
-async def _capped(response: httpx.Response) -> AsyncIterator[bytes]:
-    """A body as it is sent, no more of it than MOST_BYTES."""
-    size = 0
-    async for piece in response.aiter_raw():
-        size += len(piece)
-        if size > MOST_BYTES:
-            raise LlmError(f"sent more than {MOST_BYTES:,} bytes", "llm_too_large")
-        yield piece
+def _refusal(response: httpx.Response, key: str) -> LlmError:
+    text = response.content.decode("utf-8", "replace")
+    return status_error(response.status_code, response.headers, text.replace(key, "…") if key else text)
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    begun = b""
-    async for piece in _capped(response):
-        *lines, begun = (begun + piece).split(b"\n")
-        for line in lines:
-            yield line
-    yield begun
+@contextmanager
+def _told(key: str) -> Iterator[None]:
+    """What goes wrong in an exchange, as an LlmError."""
+    import openai
+
+    try:
+        yield
+    except TimeoutError:
+        raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
+    except openai.APIStatusError as error:
+        raise _refusal(error.response, key) from None
+    except Refused:
+        raise host_refused("leads to an address that no model is served from") from None
+    except (openai.APIConnectionError, httpx.TransportError) as error:
+        cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
+        if not isinstance(cause, NOT_REACHED):
+            raise LlmError("broke off its answer", "llm_broken", again=True) from None
+        hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+        raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
+
+
+async def _cap(response: httpx.Response) -> None:
+    """Before an answer is read: no more of it than MOST_BYTES, as it is sent."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise LlmError("compressed its answer, which was not asked for", "llm_not_json", again=True)
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    response.stream = _Capped(response.stream)
+
+
+class _Capped(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise LlmError(f"sent more than {MOST_BYTES:,} bytes", "llm_too_large")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def check_url(url: str, allowed: Collection[str] = ()) -> None:
@@ -497,11 +524,15 @@ class Client:
         call, now = self._call(TINY, PROBE, "probe", 200), asyncio.get_running_loop().time
         self._word(call)
         for _ in range(3):
+            exchange = replace(call.first, uid=uuid4())
+            reserved = await self.budget.reserve(exchange.spent)
             try:
-                await self._once(call, now() + self.endpoint.attempt_timeout)
+                await self._booked(call, exchange, now() + self.endpoint.attempt_timeout)
                 return True
             except LlmError as error:
                 if not error.again:
                     return True
                 await asyncio.sleep(min(error.told or 1.0, GATE_SECONDS))
+            finally:
+                self.budget.settle(reserved, exchange.spent)
         return False
