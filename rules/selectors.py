@@ -17,7 +17,7 @@ from catalog.models import TokenUnit, Tool
 from rules.book import version_contents
 from rules.core.draft import RuleDiff, diff_rules
 from rules.core.pairs import State, to_add
-from rules.core.rule import pointed_row
+from rules.core.rule import RuleContent, pointed_row
 from rules.core.text_clauses import LEADING, TextClause, text_clauses
 from rules.models import OPEN, Rule, RuleChange, RuleClause, RuleHealth, RuleReading, RuleVersion
 from trace_site.impact import Impact
@@ -30,6 +30,7 @@ NAMED = 3  # rules or requests that an impact lists
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     version: RuleVersion
+    content: RuleContent
     change: RuleDiff | None
 
 
@@ -43,8 +44,9 @@ def history(rule: Rule) -> list[HistoryEntry]:
     contents = version_contents(versions)
     before = [*versions[1:], None]
     return [
-        HistoryEntry(version, diff_rules(contents[old.pk], contents[version.pk]) if old else None)
+        HistoryEntry(version, said, diff_rules(contents[old.pk], said) if old else None)
         for version, old in zip(versions, before, strict=True)
+        for said in [contents[version.pk]]
     ]
 
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from rest_framework import serializers
 
-from rules.core import rules_file as schema
+from rules.core import rule as limits
 from rules.core.check import Finding
-from rules.core.draft import FIELDS, RuleDiff
 from rules.core.reading import Stance
+from rules.core.rule import FIELDS, PLAIN
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from rules.selectors import PairRow
 from trace_site.rest.schema import ID, InputSerializer
-from trace_site.rest.shapes import Shape, field
+from trace_site.rest.shapes import Shape, field, field_of
 
 
 class Clause(Shape):
@@ -28,12 +28,26 @@ class RuleTest(Shape):
     tools: list[str]
 
 
+def plain_fields(required: bool) -> dict[str, Any]:
+    """The serializer's fields of a rule's plain fields, by key."""
+    found = {}
+    for one in PLAIN.values():
+        text = {"max_length": one.schema.get("maxLength"), "trim_whitespace": False}
+        options = {"choices": one.choices} if one.choices else text
+        options |= {"help_text": one.help, "allow_blank": True, "required": required}
+        found[one.key] = field_of(str, options)
+    return found
+
+
 class Content(Shape):
     tool_name: str = field("the target")
     confusables: list[str]
     rule_text: str
     clauses: list[Clause]
     tests: list[RuleTest]
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **plain_fields(required=True)}
 
 
 class ExchangeRule(Content):
@@ -119,14 +133,22 @@ class Piece(Shape):
     words: str
 
 
-class Diff(Shape, of=RuleDiff):
+class Diff(Shape):
     changed: list[str] = field("names of the fields that differ")
     target: list[str] | None = field("[before, after]")
+    confusables_added: list[str]
+    confusables_removed: list[str]
     text: list[Piece]
     clauses_added: list[Clause]
     clauses_removed: list[Clause]
     tests_added: list[RuleTest]
     tests_removed: list[RuleTest]
+
+    def get_fields(self) -> dict[str, Any]:
+        plain = {
+            one.key: field_of(list[str] | None, {"help_text": "[before, after]"}) for one in PLAIN.values()
+        }
+        return {**super().get_fields(), **plain}
 
 
 class VersionDiff(Shape):
@@ -162,8 +184,8 @@ class Imported(Shape):
 # texts that no exchange format knows are checked by the services, which say what they may hold; here they only must be
 # text, and not without end
 TEXT: dict[str, Any] = {"required": False, "allow_blank": True, "trim_whitespace": False}
-NAME = {**TEXT, "max_length": schema.LONGEST_NAME}
-SENTENCE = {**TEXT, "max_length": schema.LONGEST_SENTENCE}
+NAME = {**TEXT, "max_length": limits.LONGEST_NAME}
+SENTENCE = {**TEXT, "max_length": limits.LONGEST_SENTENCE}
 SAID = {**TEXT, "max_length": 10_000}
 REVISION: dict[str, Any] = {"min_value": 0, "max_value": 2**31 - 1}
 FILTER: dict[str, Any] = {"default": "", "allow_blank": True}
@@ -174,24 +196,27 @@ class ClauseIn(InputSerializer):
     when: str = field(**SENTENCE)
     route_to: str = field(**NAME)
     exception: bool = False
-    signals: list[Annotated[str, field(**{**TEXT, "max_length": schema.LONGEST_SIGNAL})]] = field(
-        default=list, max_length=schema.MOST_SIGNALS
+    signals: list[Annotated[str, field(**{**TEXT, "max_length": limits.LONGEST_SIGNAL})]] = field(
+        default=list, max_length=limits.MOST_SIGNALS
     )
 
 
 class RuleTestIn(InputSerializer):
     query: str = field(**SENTENCE)
-    tools: list[Annotated[str, field(**NAME)]] = field(default=list, max_length=schema.MOST_EXPECTED)
+    tools: list[Annotated[str, field(**NAME)]] = field(default=list, max_length=limits.MOST_EXPECTED)
 
 
 class ContentIn(InputSerializer):
     tool_name: str = field("the target", **NAME)
     confusables: list[Annotated[str, field(**NAME)]] = field(
-        required=False, max_length=schema.MOST_CONFUSABLES
+        required=False, max_length=limits.MOST_CONFUSABLES
     )
-    rule_text: str = field(max_length=schema.LONGEST_RULE, **TEXT)
-    clauses: list[ClauseIn] = field(required=False, max_length=schema.MOST_CLAUSES)
-    tests: list[RuleTestIn] = field(required=False, max_length=schema.MOST_TESTS)
+    rule_text: str = field(max_length=limits.LONGEST_RULE, **TEXT)
+    clauses: list[ClauseIn] = field(required=False, max_length=limits.MOST_CLAUSES)
+    tests: list[RuleTestIn] = field(required=False, max_length=limits.MOST_TESTS)
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **plain_fields(required=False)}
 
 
 class CheckIn(ContentIn):
@@ -288,4 +313,4 @@ class RequestListIn(InputSerializer):
 
 def draft_input(given: Mapping[str, Any]) -> dict[str, Any]:
     """The content fields of a body, as the services name them."""
-    return {key: given[name] for key, name in FIELDS.items() if name in given}
+    return {name: given[one.key] for name, one in FIELDS.items() if one.key in given}

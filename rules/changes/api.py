@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rules.changes import drafts, selectors, services
 from rules.changes.serializers import Change, Comment, RequestDetail, RequestImpact, RequestMore, RequestRow
 from rules.core.draft import RuleDiff
+from rules.core.rule import PLAIN
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.serializers import (
     ApproveIn,
@@ -131,8 +132,10 @@ def place_of(request: ChangeRequest) -> dict[str, str]:
 
 
 def diff_data(diff: RuleDiff) -> dict[str, Any]:
-    fields = {name: getattr(diff, name) for name in diff.__slots__}
-    return fields | {"text": [{"kind": kind, "words": words.strip()} for kind, words in diff.text]}
+    fields: dict[str, Any] = {name: getattr(diff, name) for name in diff.__slots__}
+    fields["text"] = [{"kind": kind, "words": words.strip()} for kind, words in diff.text]
+    fields |= {one.key: None for one in PLAIN.values()}
+    return fields | {one.key: (before, after) for one, before, after in diff.plain}
 
 
 class ChangeRequestsList(ApiView):

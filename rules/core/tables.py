@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rules.core.rule import FIELDS, REQUIRED
 from trace_site.lib.cells import csv_lines, unguard
 from trace_site.lib.errors import TraceError
 from trace_site.lib.texts import Lines, header, sheet_rows
@@ -136,8 +137,8 @@ def _tests(cell: str) -> list[dict[str, Any]]:
     return tests
 
 
-COLUMNS = ("code", "domain", "tool_name", "confusables", "rule_text", "clauses", "tests")
-REQUIRED = ("tool_name", "confusables", "rule_text")
+COLUMNS = ("code", "domain", *(one.key for one in FIELDS.values()))
+NEEDED = [FIELDS[name].key for name in REQUIRED]
 SPREADSHEET_CUT = 32_767  # characters a cell of a spreadsheet can hold; what is longer was cut there
 
 
@@ -163,7 +164,7 @@ def read_table(text: str, shown: str, most: int) -> Table:
     lines = Lines(text, shown)
     records = sheet_rows(lines, COLUMNS)
     line, cells = next(records, None) or (lines.number, [])
-    columns = header(cells, f"{shown}:{line}", COLUMNS, REQUIRED)
+    columns = header(cells, f"{shown}:{line}", COLUMNS, NEEDED)
     table = Table(ignored=[name for name in columns if name and name not in COLUMNS])
     for line, cells in records:
         if len(table.items) == most:
@@ -182,7 +183,7 @@ def _add(table: Table, line: int, columns: list[str], cells: list[str]) -> None:
         table.problems.append((place, "", f"{sentence}Quote cells that hold separators."))
         return
     for column, cell in zip(columns, cells, strict=False):
-        if column not in COLUMNS or (not cell.strip() and column not in REQUIRED):
+        if column not in COLUMNS or (not cell.strip() and column not in NEEDED):
             continue
         if len(cell) == SPREADSHEET_CUT:
             sentence = (

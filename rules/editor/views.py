@@ -18,7 +18,7 @@ from rules.changes.proposals import proposals_of, request_conflicts
 from rules.changes.services import request_submit
 from rules.core.check import has_errors
 from rules.core.draft import draft_of, draft_problems, form_words, in_form_words
-from rules.core.rule import pointed_row
+from rules.core.rule import PLAIN, pointed_row
 from rules.core.sentences import compare, follow, said, say
 from rules.editor import services
 from rules.editor.selectors import (
@@ -217,9 +217,10 @@ def fields_context(form: RuleForm) -> dict[str, Any]:
     return {
         "form": form,
         "base_json": json.dumps(form.base),
-        "set": tool_set(form.target, form.confusables),
-        "clauses": zip(form.clause_rows, form.clauses, strict=True),
-        "tests": zip(form.test_rows, form.tests, strict=True),
+        "plain": [(name, one, form.draft.get(name, "")) for name, one in PLAIN.items()],
+        "set": tool_set(form.draft["target"], form.draft["confusables"]),
+        "clauses": zip(form.clause_rows, form.draft["clauses"], strict=True),
+        "tests": zip(form.test_rows, form.draft["tests"], strict=True),
         "next_clause": max(form.clause_rows, default=-1) + 1,
         "next_test": max(form.test_rows, default=-1) + 1,
     }
@@ -246,7 +247,7 @@ def rule_check(request: HttpRequest) -> HttpResponse:
         ],
         "blocked": has_errors(findings),
         "sentences": {} if draft_problems(draft) else _sentences(form),
-        "untouched": not any((form.text, form.clauses, form.tests)),
+        "untouched": not any(form.draft[name] for name in ("text", "clauses", "tests")),
     }
     return render(request, "rules/_findings.html", context)
 
@@ -258,7 +259,7 @@ def confusables(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "rules/_set.html",
-        {"form": form, "set": tool_set(form.target, form.confusables), "swap": True},
+        {"form": form, "set": tool_set(form.draft["target"], form.draft["confusables"]), "swap": True},
     )
 
 
@@ -276,12 +277,13 @@ def sentence_fix(request: HttpRequest) -> JsonResponse:
     if draft_problems(form.content()):
         return JsonResponse({"edit": None, "clauses": []})
     rows_said = {str(row): number for number, row in enumerate(form.clause_rows)}
+    text, clauses = form.draft["text"], form.draft["clauses"]
     if (number := rows_said.get(request.POST.get("say", ""))) is not None:
-        edit = say(form.text, form.clauses, number, form.names)
+        edit = say(text, clauses, number, form.names)
         return JsonResponse({"edit": [edit.start, edit.end, edit.words] if edit else None})
-    told = follow(form.text, form.clauses, form.names, form.target)
-    missing = [None] * (len(told) - len(form.clauses))
-    rows = zip([*form.clause_rows, *missing], [*form.clauses, *missing], told, strict=True)
+    told = follow(text, clauses, form.names, form.draft["target"])
+    missing = [None] * (len(told) - len(clauses))
+    rows = zip([*form.clause_rows, *missing], [*clauses, *missing], told, strict=True)
     return JsonResponse({"clauses": [{"row": row, **new} for row, old, new in rows if new != old]})
 
 
@@ -312,20 +314,21 @@ def _field(pointer: str, form: RuleForm) -> str:
     if rows is not None and number is not None and number < len(rows):
         return f"{name.removesuffix('s')}-{rows[number]}"
     fields = {"tool_name": "target", "code": "code", "confusables": "set", "rule_text": "text"}
-    return fields.get(name, "")
+    plain = {one.key: f"plain-{name}" for name, one in PLAIN.items()}
+    return (fields | plain).get(name, "")
 
 
 def _sentences(form: RuleForm) -> dict[str, Any]:
-    found = compare(form.text, form.clauses, form.names)
-    rows = form.clause_rows
+    clauses, rows = form.draft["clauses"], form.clause_rows
+    found = compare(form.draft["text"], clauses, form.names)
     return {
         "offered": found.offered,
         "differing": [(rows[number], sentence) for number, sentence in found.differing.items()],
-        "unsaid": [(rows[number], bool(said(form.clauses[number], form.names))) for number in found.unsaid],
+        "unsaid": [(rows[number], bool(said(clauses[number], form.names))) for number in found.unsaid],
         "free": [
             rows[number]
             for number in range(len(rows))
             if number not in {*found.agreed, *found.differing, *found.unsaid}
-            and said(form.clauses[number], form.names)
+            and said(clauses[number], form.names)
         ],
     }

@@ -8,7 +8,7 @@ from django.db import connection
 from rules.book import version_contents
 from rules.changes.drafts import change_save
 from rules.changes.services import request_submit
-from rules.core.draft import draft_of
+from rules.core.draft import draft_of, fill_draft
 from rules.editor.services import (
     EditConflict,
     RuleForm,
@@ -45,14 +45,13 @@ def maria(user_with):
 
 def form(**fields):
     typed = {"target": "A/New", "confusables": ["A/Old"], "text": TEXT}
-    return RuleForm(**{**typed, **fields})
+    return RuleForm(fill_draft({**typed, **fields}))
 
 
 def opened(change, **typed):
     """The form of a page that shows the change, with something typed over it."""
     shown = RuleForm.of(change.content, change=change.pk, revision=change.revision, note=change.note)
-    for name, value in typed.items():
-        setattr(shown, name, value)
+    shown.draft = shown.draft | typed
     return shown
 
 
@@ -65,13 +64,12 @@ def published(text=TEXT, rule=None):
     return version.rule
 
 
-def version_form(rule, **typed):
+def version_form(rule, note="", **typed):
     newest = rule.versions.order_by("-number").first()
     shown = RuleForm.of(
-        draft_of(version_contents([newest])[newest.pk]), domain=rule.domain_id, began=newest.number
+        draft_of(version_contents([newest])[newest.pk]), domain=rule.domain_id, began=newest.number, note=note
     )
-    for name, value in typed.items():
-        setattr(shown, name, value)
+    shown.draft = shown.draft | typed
     return shown
 
 
