@@ -41,8 +41,9 @@ class RulesList(ApiView):
         """List rules. Every rule with its newest version, by domain and code."""
         recheck_missing()
         given = self.read_query(ListIn)
-        chosen = RuleFilter(search=given.pop("q").strip(), **given)
-        page = rule_list(chosen, request.query_params.get("after", ""), page_limit(request)).page
+        page = rule_list(
+            RuleFilter.read(given), request.query_params.get("after", ""), page_limit(request)
+        ).page
         published = RuleVersion.objects.filter(pk__in=[row.rule.published_id for row in page.rows])
         numbers = {"numbers": dict(published.values_list("pk", "number"))}
         return Response(
@@ -59,10 +60,7 @@ class RuleOne(ApiView):
         if newest is None:
             raise TraceError(f"The rule {rule.code} has no version.", code="not_found")
         answer = {
-            "id": rule.pk,
-            "code": rule.code,
-            "domain": rule.domain_id,
-            "published": rule.published.number if rule.published else None,
+            "rule": rule,
             "newest": with_content(newest),
             "findings": [finding.as_dict() for finding in version_findings(newest, cached_book())],
         }

@@ -120,10 +120,10 @@ class VersionRead(VersionDetail):
 
 
 class RuleDetail(Shape):
-    id: int
-    code: str
-    domain: str
-    published: int | None
+    id: int = field(source="rule.pk")
+    code: str = field(source="rule.code")
+    domain: str = field(source="rule.domain_id")
+    published: int | None = field(source="rule.published.number", default=None)
     newest: VersionDetail
     findings: list[RuleFinding] = field("about the newest version")
 
@@ -164,8 +164,8 @@ class Checked(Shape):
 
 class ImportedRule(Shape):
     kind: Literal["added", "changed", "draft"]
-    domain: str
-    code: str
+    domain: str = field(source="entry.domain")
+    code: str = field(source="entry.code")
 
 
 class Imported(Shape):

@@ -157,45 +157,31 @@ class EditConflict(Exception):
 
 
 @transaction.atomic
-def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0) -> RuleChange:
+def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0, onto: int = 0) -> RuleChange:
     """Save the form into its draft; the first save makes the draft. Raises EditConflict, or TraceError.
 
-    `made` is the draft that this page's lost first answer spoke of: it is saved into, not made again.
+    `made` is the draft that this page's lost first answer spoke of: it is saved into, not made again. `onto` is what
+    somebody saved meanwhile, a revision of the draft or a version of the rule: the form's changes go on top of it.
     """
+    content = form.content()
     if form.change or made:
         change = open_change(form.change or made)
-        return _save(form, change, form.revision or 1, actor, form.content())
-    if rule is not None:
-        newest = newest_version(rule)
-        if newest and newest.number != form.began:
-            raise EditConflict(form, _their_version(newest))
-    content = form.content()
+        if onto:
+            clash = EditConflict(form, _their_revision(change))
+            if change.revision != onto:
+                raise clash
+            content = clash.merged.content
+        return _save(form, change, onto or form.revision or 1, actor, content)
+    newest = newest_version(rule) if rule else None
+    if newest and newest.number != form.began:
+        clash = EditConflict(form, _their_version(newest))
+        if newest.number != onto:
+            raise clash
+        content = clash.merged.content
     change = change_draft(actor=actor, rule=rule, content=content, domain=form.domain, code=form.code)
     if change.content != content:
         raise EditConflict(form, _their_revision(change))
     return _save(form, change, change.revision, actor, content)
-
-
-@transaction.atomic
-def form_keep(*, form: RuleForm, rule: Rule | None, actor: Any, onto: int) -> RuleChange:
-    """Put the form's changes on top of what was saved meanwhile: revision `onto` of the draft, or that version.
-
-    Raises EditConflict again when that is not the newest any more.
-    """
-    if form.change:
-        change = open_change(form.change)
-        theirs = _their_revision(change)
-        if change.revision != onto:
-            raise EditConflict(form, theirs)
-        return _save(form, change, onto, actor, EditConflict(form, theirs).merged.content)
-    newest = newest_version(rule) if rule else None
-    if rule is None or newest is None or newest.number != onto:
-        return form_save(form=form, rule=rule, actor=actor)
-    clash = EditConflict(form, _their_version(newest))
-    change = change_draft(actor=actor, rule=rule, content=clash.merged.content)
-    if change.content != clash.merged.content:
-        raise EditConflict(form, _their_revision(change))
-    return change
 
 
 @transaction.atomic

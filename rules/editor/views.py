@@ -137,7 +137,7 @@ def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> Http
 
 def _keep(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
     onto = number_of(request.POST.get("onto", ""))
-    change = services.form_keep(form=form, rule=rule, actor=request.user, onto=onto)
+    change = services.form_save(form=form, rule=rule, actor=request.user, onto=onto)
     messages.success(request, "Your changes were merged into the newer version.")
     return redirect("rules:change", change.pk)
 

@@ -14,7 +14,6 @@ from rules.editor.services import (
     RuleForm,
     draft_discard,
     draft_move,
-    form_keep,
     form_rebase,
     form_save,
     is_behind,
@@ -102,7 +101,7 @@ def test_keeping_mine_puts_it_on_top_of_theirs(tools, erin, maria):
     change = form_save(form=form(), rule=None, actor=erin)
     mine = opened(change, confusables=["A/Old", "A/Other"])
     form_save(form=opened(change, text=TEXT + " Theirs."), rule=None, actor=maria)
-    kept = form_keep(form=mine, rule=None, actor=erin, onto=2)
+    kept = form_save(form=mine, rule=None, actor=erin, onto=2)
     assert kept.content["confusables"] == ["A/Old", "A/Other"] and kept.content["text"].endswith("Theirs.")
     assert kept.revision == 3
 
@@ -113,7 +112,7 @@ def test_keeping_mine_is_refused_when_a_third_save_came_between(tools, erin, mar
     for number in (2, 3):
         change = form_save(form=opened(change, text=f"{TEXT} {number}"), rule=None, actor=maria)
     with pytest.raises(EditConflict) as told:
-        form_keep(form=mine, rule=None, actor=erin, onto=2)
+        form_save(form=mine, rule=None, actor=erin, onto=2)
     assert told.value.theirs.label == "revision 3" and RuleChange.objects.get().revision == 3
 
 
@@ -125,7 +124,7 @@ def test_draft_of_a_rule_that_was_published_anew_since_the_page_was_opened_is_re
         form_save(form=mine, rule=rule, actor=erin)
     assert (told.value.theirs.label, told.value.theirs.who) == ("v2", "maria")
     assert not RuleChange.objects.exists()
-    kept = form_keep(form=mine, rule=rule, actor=erin, onto=2)
+    kept = form_save(form=mine, rule=rule, actor=erin, onto=2)
     assert kept.content["text"] == f"Theirs. {TEXT} Mine." and kept.base.number == 2
 
 
