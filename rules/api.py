@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from catalog.selectors import as_stored
 from rules import selectors
 from rules.book import cached_book, version_contents, version_findings
-from rules.changes import api as changes_api
 from rules.changes.selectors import compare_versions
 from rules.core.draft import content_of
 from rules.core.rules_file import to_json
@@ -44,11 +43,7 @@ class RulesList(ApiView):
         page = rule_list(
             RuleFilter.read(given), request.query_params.get("after", ""), page_limit(request)
         ).page
-        published = RuleVersion.objects.filter(pk__in=[row.rule.published_id for row in page.rows])
-        numbers = {"numbers": dict(published.values_list("pk", "number"))}
-        return Response(
-            {"results": RuleRow(page.rows, many=True, context=numbers).data, "next": page.next_key}
-        )
+        return Response({"results": RuleRow(page.rows, many=True).data, "next": page.next_key})
 
 
 class RuleOne(ApiView):
@@ -61,8 +56,9 @@ class RuleOne(ApiView):
             raise TraceError(f"The rule {rule.code} has no version.", code="not_found")
         answer = {
             "rule": rule,
+            "published": rule.published and rule.published.number,
             "newest": with_content(newest),
-            "findings": [finding.as_dict() for finding in version_findings(newest, cached_book())],
+            "findings": version_findings(newest, cached_book()),
         }
         return Response(RuleDetail(answer).data)
 
@@ -103,9 +99,7 @@ class RuleVersionsCompare(ApiView):
         """Compare two versions of a rule. Sets as added and removed, the text word by word."""
         given = self.read_query(DiffIn)
         old, new, diff = compare_versions(pk, given["from"], given["to"])
-        return Response(
-            VersionDiff({"from": old.number, "to": new.number, "diff": changes_api.diff_data(diff)}).data
-        )
+        return Response(VersionDiff({"from": old.number, "to": new.number, "diff": diff}).data)
 
 
 class RuleCheck(ApiView):
@@ -120,8 +114,7 @@ class RuleCheck(ApiView):
         findings = rule_preview(
             content=content_of(as_stored(draft_input(given))), rule=rule, book=cached_book()
         )
-        answer = {"light": light_of(findings), "findings": [finding.as_dict() for finding in findings]}
-        return Response(Checked(answer).data)
+        return Response(Checked({"light": light_of(findings), "findings": findings}).data)
 
 
 urlpatterns = [

@@ -298,6 +298,7 @@ def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int)
     rows = rows.select_related("rule__domain", "version__target", "version__author").defer(
         "words", *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
     )
+    rows = rows.annotate(published_number=F("rule__published__number"))
     if chosen.order == "changed":
         last = number_of(after)
         return keyset(rows, str(last) if last else "", by="version_id", newest=True, size=size)

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from rules.core import rule as limits
 from rules.core.check import Finding
+from rules.core.draft import RuleDiff
 from rules.core.reading import Stance
 from rules.core.rule import FIELDS, PLAIN
 from rules.models import ChangeRequest, RuleChange, RuleVersion
@@ -62,6 +63,9 @@ class RuleFinding(Shape, of=Finding):
     place: Any = field("{pointer, start, end} in the exchange format")
     path: list[str] = field("codes of the rules on a cycle")
 
+    def to_representation(self, finding: Finding) -> dict[str, Any]:
+        return finding.as_dict()
+
 
 class RuleRow(Shape):
     id: int = field(source="rule.pk")
@@ -75,8 +79,8 @@ class RuleRow(Shape):
     changed_at: datetime = field(source="version.created_at")
 
     def get_published(self, row: Any) -> int | None:
-        """`numbers` of the context: published versions by id, read once for all rows."""
-        number: int | None = self.context["numbers"].get(row.rule.published_id)
+        """Read with the rows."""
+        number: int | None = row.published_number
         return number
 
 
@@ -123,7 +127,7 @@ class RuleDetail(Shape):
     id: int = field(source="rule.pk")
     code: str = field(source="rule.code")
     domain: str = field(source="rule.domain_id")
-    published: int | None = field(source="rule.published.number", default=None)
+    published: int | None
     newest: VersionDetail
     findings: list[RuleFinding] = field("about the newest version")
 
@@ -149,6 +153,13 @@ class Diff(Shape):
             one.key: field_of(list[str] | None, {"help_text": "[before, after]"}) for one in PLAIN.values()
         }
         return {**super().get_fields(), **plain}
+
+    def to_representation(self, diff: RuleDiff) -> dict[str, Any]:
+        said: dict[str, Any] = {name: getattr(diff, name) for name in diff.__slots__}
+        said["text"] = [{"kind": kind, "words": words.strip()} for kind, words in diff.text]
+        said |= {one.key: None for one in PLAIN.values()}
+        said |= {one.key: (before, after) for one, before, after in diff.plain}
+        return {name: said[name] for name in self.fields}
 
 
 class VersionDiff(Shape):

@@ -43,6 +43,9 @@ class Problem(Shape):
     pointer: str = field("JSON pointer in the exchange format")
     message: str
 
+    def to_representation(self, problem: tuple[str, str]) -> dict[str, str]:
+        return dict(zip(self.fields, problem, strict=True))
+
 
 class ChangeView(Shape):
     """A change with what helps to decide on it."""

@@ -171,6 +171,10 @@ class RuleEntry:
     domain: str
     pointer: str
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.domain, self.code)
+
 
 @dataclass(slots=True)
 class EntryProblems:

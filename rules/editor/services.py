@@ -199,15 +199,6 @@ def form_rebase(*, form: RuleForm, actor: Any) -> tuple[RuleChange, int]:
     return change_rebase(change=change, expected=change.revision, actor=actor), overlaps
 
 
-def is_behind(change: RuleChange) -> bool:
-    """Whether the rule got a newer version, or was published or withdrawn, since the change began."""
-    rule = change.rule
-    newest = newest_version(rule) if rule else None
-    if rule is None or newest is None:
-        return False
-    return rule.published_id not in (change.base_published_id, change.base_id) or newest.pk != change.base_id
-
-
 @transaction.atomic
 def draft_discard(*, form: RuleForm, actor: Any) -> ChangeRequest:
     """Remove the change; a draft request left empty is cancelled."""

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog.search import ToolFilter, find_tools
 from rules import selectors
 from rules.book import rule_key, version_contents
+from rules.changes.drafts import open_draft
 from rules.changes.permits import words_on
 from rules.changes.proposals import proposals_of, request_conflicts
 from rules.changes.services import request_submit
@@ -25,7 +26,6 @@ from rules.editor.selectors import (
     check_draft,
     drafts_beside,
     found_tools,
-    my_draft,
     my_requests,
     tool_names,
     tool_set,
@@ -62,7 +62,7 @@ def rule_update(request: HttpRequest, pk: int) -> HttpResponse:
     rule = selectors.rule(pk)
     if request.method == "POST":
         return _act(request, rule)
-    if draft := my_draft(rule, request.user):
+    if draft := open_draft(rule, request.user):
         return redirect("rules:change", draft.pk)
     newest = selectors.newest_version(rule)
     if newest is None:
@@ -123,12 +123,11 @@ def _act(request: HttpRequest, rule: Rule | None) -> HttpResponse:
     except EditConflict as clash:
         return _editor(request, form, rule, clash=clash, status=409)
     except TraceError as error:
-        return _editor(request, form, rule, problem=_told(error, form), status=status_of(error.code))
-
-
-def _told(error: TraceError, form: RuleForm) -> TraceError:
-    """The refusal in the words of the form, unless it speaks of another change of the request."""
-    return error if error.extra.get("change", form.change) != form.change else in_form_words(error)
+        if (
+            error.extra.get("change", form.change) == form.change
+        ):  # else it speaks of another change of the request
+            error = in_form_words(error)
+        return _editor(request, form, rule, problem=error, status=status_of(error.code))
 
 
 def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
@@ -203,9 +202,10 @@ def _editor(
 def _around(change: RuleChange) -> dict[str, Any]:
     """What the request around a change means for editing it."""
     submitted = change.request.state != State.DRAFT
+    conflicts = request_conflicts(change.request, [change], proposals_of([change]))
     return {
-        "behind": services.is_behind(change),
-        "conflicts": request_conflicts(change.request, [change], proposals_of([change])),
+        "behind": any(conflict.since for conflict in conflicts),
+        "conflicts": conflicts,
         "submitted": submitted,
         "approvals": sum(word.counts for word in words_on(change.request)) if submitted else 0,
         "many": change.request.changes.count(),

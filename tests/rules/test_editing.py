@@ -7,6 +7,7 @@ from django.db import connection
 
 from rules.book import version_contents
 from rules.changes.drafts import change_save
+from rules.changes.proposals import request_conflicts
 from rules.changes.services import request_submit
 from rules.core.draft import draft_of, fill_draft
 from rules.editor.services import (
@@ -16,7 +17,7 @@ from rules.editor.services import (
     draft_move,
     form_rebase,
     form_save,
-    is_behind,
+    open_change,
 )
 from rules.models import ChangeRequest, RuleChange
 from tests.factories import make_tool
@@ -61,6 +62,10 @@ def submitted(change, actor):
 def published(text=TEXT, rule=None):
     version = rule_save(target="A/New", confusables=["A/Old"], text=text, rule=rule, publish=True).version
     return version.rule
+
+
+def is_behind(change):
+    return any(one.since for one in request_conflicts(change.request, [change], []))
 
 
 def version_form(rule, note="", **typed):
@@ -141,11 +146,10 @@ def test_draft_left_behind_by_a_newer_version_is_put_on_top_of_it(tools, erin):
     rule = published()
     change = form_save(form=version_form(rule, text=TEXT + " Mine."), rule=rule, actor=erin)
     published("Theirs. " + TEXT, rule)
-    change = RuleChange.objects.select_related("rule", "base").get(pk=change.pk)
-    assert is_behind(change)
+    assert is_behind(open_change(change.pk))
     change, overlaps = form_rebase(form=opened(change), actor=erin)
     assert (change.content["text"], overlaps) == (f"Theirs. {TEXT} Mine.", 0)
-    assert change.base.number == 2 and not is_behind(change)
+    assert change.base.number == 2 and not is_behind(open_change(change.pk))
 
 
 def test_submitting_takes_the_request_to_review(tools, erin):
