@@ -86,10 +86,7 @@ class RuleVersionOne(ApiView):
         version = get_object_or_404(rows, rule=pk, number=number)
         table = selectors.pair_table(version, selectors.tool_set(version))
         version.pairs = table.rows if table else []  # type: ignore[attr-defined]
-        version.statements = [  # type: ignore[attr-defined]
-            {**row.as_dict(), "in_force": row.in_force}
-            for row in selectors.version_clauses([version])[version.pk]
-        ]
+        version.statements = selectors.version_clauses([version])[version.pk]  # type: ignore[attr-defined]
         return Response(VersionRead(with_content(version)).data)
 
 

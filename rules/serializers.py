@@ -110,11 +110,13 @@ class RulePair(Shape, of=PairRow):
 
 class Statement(Shape):
     token: str = field("for good; empty: no version with it was published")
-    text: str = field("as it stands in the rule")
+    text: str = field("as it stands in the rule", source="clause.text")
     stance: str = field(
-        "use, tells, limits: it leads to its tools; not, dead: away from them", choices=get_args(Stance)
+        "use, tells, limits: it leads to its tools; not, dead: away from them",
+        choices=get_args(Stance),
+        source="clause.stance",
     )
-    tools: list[str]
+    tools: list[str] = field(source="clause.tools")
     in_force: bool = field("whether the published version has it")
 
 
