@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from drf_spectacular.utils import extend_schema_field
 
-from rules.core.draft import FIELDS
+from rules.core.rule import keyed
 from rules.core.suggestions import KINDS, STRONG
 from rules.models import RuleSuggestion
 from rules.serializers import Content
@@ -58,4 +58,4 @@ class SuggestionOut(Shape, of=RuleSuggestion):
 
     @extend_schema_field(Content())
     def get_content(self, row: RuleSuggestion) -> dict[str, Any]:
-        return {name: row.content[key] for key, name in FIELDS.items()}
+        return keyed(row.content)

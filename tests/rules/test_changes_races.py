@@ -223,4 +223,4 @@ def test_clauses_that_are_published_at_once_get_slots_of_their_own(world, tmp_pa
     assert done == ["applied", "applied", "applied", 1, None]
     slots = TokenUnit.objects.filter(family="clause").values_list("slot", flat=True)
     assert sorted(slots) == list(range(len(slots))) and len(slots) == RuleClause.objects.count()
-    assert {one.code for one in clauses_in_force()} == {"RULE_0", "RULE_1", "RULE_2", "FILE"}
+    assert {one["rule"] for one in clauses_in_force()} == {"RULE_0", "RULE_1", "RULE_2", "FILE"}

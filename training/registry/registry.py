@@ -371,20 +371,7 @@ def as_held(tools: QuerySet[Tool]) -> list[dict[str, Any]]:
 def held_clauses() -> list[dict[str, Any]]:
     """As an engine is told of the clauses that are in force. What `waits` speaks only where it was taught."""
     answers = LoopSettings.now().answer
-    return [
-        {
-            "token": one.token,
-            "rule": one.code,
-            "domain": one.domain,
-            "version": one.version,
-            "set": list(one.set),
-            "tools": list(one.tools),
-            "text": one.text,
-            "stance": one.stance,
-            "waits": one.waits or not answers,
-        }
-        for one in clauses_in_force()
-    ]
+    return [one | {"waits": one["waits"] or not answers} for one in clauses_in_force()]
 
 
 def untaught_clauses(model: Model | None) -> dict[str, bool]:
