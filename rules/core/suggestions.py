@@ -305,10 +305,10 @@ class Suggester:
 
     def _heir(self, tool: Described) -> tuple[Described | None, float]:
         """The vendor's tool in use that is most like a deprecated one, and how surely it is the one."""
-        named = self.book.named_apis(tool)
+        named = self.book.named_apis(tool, tool.description) - {tool.api}
         operation = tuple(word for word in tool.operation if word != DEPRECATED)
         rated = []
-        for other in self.book.of_vendor(tool.vendor):
+        for other in self.book.vendors[tool.vendor]:
             if other.deprecated or other is tool or not other.about & tool.about:
                 continue
             family = other.family == tool.family
