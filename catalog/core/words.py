@@ -46,21 +46,21 @@ def text_key(text: str) -> str:
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """A light stem: `authorised` and `authorizes`, `cancelled` and `canceling`, `employees` and `employee` meet."""
-    word = _without(BRITISH.sub(r"iz\1", word), (*WITH_S, *OF_VERBS))
+    word = _without(BRITISH.sub(r"iz\1", word), (*WITH_S, *OF_VERBS), 3)
     word = word[:-1] if len(word) > 3 and word[-1] == "e" else word
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
 def base_form(verb: str) -> str:
     """`reveals` -> `reveal`, `matches` -> `match`, `applies` -> `apply`."""
-    return _without(verb, WITH_S)
+    return _without(verb, WITH_S, 2)
 
 
-def _without(word: str, endings: Iterable[tuple[str, str]]) -> str:
-    """Less the first ending that it has, unless too little is left."""
+def _without(word: str, endings: Iterable[tuple[str, str]], least: int) -> str:
+    """Less the first ending that leaves at least so many letters."""
     if word.endswith(("ss", "us")):
         return word
-    fits = (end for end in endings if word.endswith(end[0]) and len(word) - len(end[0]) >= 3)
+    fits = (end for end in endings if word.endswith(end[0]) and len(word) - len(end[0]) >= least)
     ending, kept = next(fits, ("", ""))
     return word.removesuffix(ending) + kept
 
