@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import regex
 
+from catalog.core.edges import pair_of
 from catalog.core.near_duplicates import SetIndex
 from catalog.core.tokens import split_name
 from catalog.core.twins import newest_first, twin_key
@@ -266,19 +267,14 @@ class Suggester:
             told = (one for one in self._found[tool.name] if self.tools[one.other].api == other)
             if any(one.cue != "help" for one in told):
                 continue
-            alike, first = max(
-                ((self.book.alike(tool, one), one) for one in self.book.of_api(other)),
-                key=lambda rated: (rated[0], rated[1].name),
-            )
+            alike, name = max((self.book.alike(tool, one), one.name) for one in self.book.of_api(other))
             said = LEGACY.search(tool.description)
             if alike < SIBLINGS or not (said or alike >= 0.7):
                 continue
             score = (0.55 if said else 0.4) + 0.3 * alike
             when = f"{asked_to(tool)} in a newer integration"
-            evidence = (_quoted(tool, said), _opening(first))
-            yield _Lead(
-                "line", first.name, tool.name, round(score, 3), why, evidence, when, never=True, said=True
-            )
+            evidence = (_quoted(tool, said), _opening(self.tools[name]))
+            yield _Lead("line", name, tool.name, round(score, 3), why, evidence, when, never=True, said=True)
 
     def _deprecated(self) -> Iterator[_Lead]:
         """Every deprecated tool, the newest version of each alone, with the tool to use instead."""
@@ -353,19 +349,15 @@ class Suggester:
             for tool in use:
                 for word in tool.about:
                     holders[word].append(tool)
-            pairs: set[tuple[str, str]] = set()
+            pairs = worded = self._worded_alike(use)
             for held in holders.values():
                 if len(held) <= COMMON:
-                    pairs |= {(a.name, b.name) for a, b in combinations(held, 2)}
+                    pairs = pairs | {pair_of(a.name, b.name) for a, b in combinations(held, 2)}
             for tool in use:
-                near = (other for other in self.near.get(tool.name, ()) if other in self.tools)
-                pairs |= {
-                    (min(tool.name, other), max(tool.name, other))
-                    for other in near
-                    if self.tools[other].api == tool.api and not self.tools[other].deprecated
-                }
-            worded = self._worded_alike(use)
-            for a, b in sorted({(min(pair), max(pair)) for pair in pairs | worded}):
+                near = (self.tools[name] for name in self.near.get(tool.name, ()) if name in self.tools)
+                kin = (other for other in near if other.api == tool.api and not other.deprecated)
+                pairs = pairs | {pair_of(tool.name, other.name) for other in kin}
+            for a, b in sorted(pairs):
                 left, right = self.tools[a], self.tools[b]
                 near_enough = (a, b) in worded or self.book.alike(left, right) >= SIBLINGS
                 if left.method == right.method and near_enough:
