@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from catalog.core.tokens import FORMATS, tool_units
 from catalog.models import Cluster, Domain, Tool, ToolRevision
+from catalog.search import RANKED
 from catalog.selectors import pair_reasons
 from catalog.services import LONGEST_REASON
 from trace_site.rest.schema import InputSerializer
@@ -44,6 +45,16 @@ class ToolRow(Shape, of=Tool):
         return tool.blocked_at is not None
 
 
+class ToolPage(Shape):
+    results: list[ToolRow] = field(source="page.rows")
+    next: str | None = field("what ?after= takes; null on the last page", source="page.next_key")
+    total: int = field("matching tools")
+    more: bool = field(f"a search matched more than {RANKED}; they are listed by name")
+    meant: dict[str, list[str]] = field(
+        "words that were searched for beside a typed one, when few tools matched"
+    )
+
+
 class BlockIn(InputSerializer):
     because: str = field("why; kept in the audit log", max_length=LONGEST_REASON)
 
@@ -62,9 +73,17 @@ class NeighbourOut(Shape):
     tool: ToolRow
 
 
+class NeighbourList(Shape):
+    results: list[NeighbourOut]
+
+
 class TwinOut(Shape):
     newer: bool = field("a newer version than the tool's own")
     tool: ToolRow
+
+
+class TwinList(Shape):
+    results: list[TwinOut]
 
 
 class RevisionOut(Shape, of=ToolRevision):

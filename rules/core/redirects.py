@@ -276,9 +276,9 @@ class Redirects:
                 if not instead:
                     far = source.method != other.method or self.alike(source, other) < LOOKS_ALIKE
                     far &= not (INTENT.match(when) and sure >= 0.9)
-                    helps = not when or far or name.endswith("API") or FIRST.search(before)
-                    helps = helps or HELPS.search(when) or _fetches(when, source, other)
-                    kind = "help" if helps else "condition"
+                    helps = not when or far or name.endswith("API") or _fetches(when, source, other)
+                    told = FIRST.search(before) or HELPS.search(when)
+                    kind = "help" if helps or told else "condition"
             when, place = " ".join(when.split()).strip(" ,;:–-"), (at, at + len(said.rstrip()))
             marks = {(at + first, at + last) for first, last in (cue.span(), (start, end))}
             sure = round(SURE[kind] * sure, 3)
