@@ -305,9 +305,8 @@ def _store_clustering(domain: Domain, last: Clustering | None, rows: list[Cluste
     for row in rows:
         row.clustering = clustering
     if last:
-        list(
-            last.clusters.select_for_update().order_by("pk").values_list("pk")
-        )  # who decides now waits: _newest
+        # who decides now waits: _newest
+        list(last.clusters.select_for_update().order_by("pk").values_list("pk"))
         decided = last.clusters.filter(Q(owner__isnull=False) | ~Q(dismissed_reason=""))
         _carry_over(decided.defer("edges").order_by(F("due").asc(nulls_last=True), "pk"), rows)
     Cluster.objects.bulk_create(rows, batch_size=1000)

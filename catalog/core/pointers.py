@@ -9,6 +9,7 @@ tools against each other are read: those that say "instead", "prefer", "deprecat
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from catalog.core.near_duplicates import jaccard
@@ -111,10 +112,8 @@ class PointerIndex:
         self.heads[name] = head.casefold().rstrip(".")
         for spelling in {_letters(endpoint), _letters(without_method(endpoint)), _letters(head)}:
             self._spelt[vendor, spelling].append(name)
-        forms = (
-            (operation(endpoint), operation(head)) if len(head) <= LONGEST_TITLE else (operation(endpoint),)
-        )
-        self.forms[name] = forms
+        texts = (endpoint, head) if len(head) <= LONGEST_TITLE else (endpoint,)
+        self.forms[name] = forms = tuple(map(operation, texts))
         for word in frozenset().union(*(form.objects for form in forms)):
             self._holding[vendor, word].append(name)
 
@@ -199,11 +198,8 @@ class PointerIndex:
         ]
 
         def distance(other: str) -> tuple[int, float, str]:
-            alike = max(
-                jaccard(mine.objects, its.objects) + (0.2 if mine.action == its.action else 0)
-                for mine in self.forms[name]
-                for its in self.forms[other]
-            )
+            pairs = product(self.forms[name], self.forms[other])
+            alike = max(jaccard(a.objects, b.objects) + 0.2 * (a.action == b.action) for a, b in pairs)
             return self.rank(name, other), -alike, other
 
         return min(others, key=distance, default=None)

@@ -4,7 +4,7 @@ where one is configured. Nothing here publishes: that takes people, through a ch
 A run computes a domain only when what it reads has changed, and writes only the rows that differ.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -65,9 +65,8 @@ def suggestions_start(
 ) -> Job:
     """Queue a run; one like it that still waits is joined. Raises TraceError `bad_option`, `llm_not_configured`."""
     if writer not in WRITERS:
-        raise TraceError(
-            f"'{writer}' is no writer.", code="bad_option", where="writer", hint="Use words or llm."
-        )
+        message, hint = f"'{writer}' is no writer.", "Use words or llm."
+        raise TraceError(message, code="bad_option", where="writer", hint=hint)
     if not 1 <= most <= 10_000:
         raise TraceError("between 1 and 10,000 can be asked about.", code="bad_option", where="most")
     if domain and not Domain.objects.filter(pk=domain).exists():
@@ -233,7 +232,7 @@ def _reword(ctx: JobContext, domains: Sequence[str]) -> dict[str, Any]:
     """Ask about the best that nobody worded yet; what is refused keeps its words. {asked, worded, doubted, refused}."""
     rows = proposed(domains).filter(writer="words", doubt="")
     asked = list(rows.order_by("-score", "id")[: ctx.params["most"]])
-    counts: dict[str, Any] = {"asked": len(asked), "worded": 0, "doubted": 0, "refused": {}}
+    counts, refused = {"asked": len(asked), "worded": 0, "doubted": 0}, Counter[str]()
 
     def progress(done: int) -> None:
         ctx.progress(done, len(asked), "asking the language model")
@@ -242,14 +241,14 @@ def _reword(ctx: JobContext, domains: Sequence[str]) -> dict[str, Any]:
     found = wording(ctx.job, asked, ctx.params.get("budget", {}), progress) if asked else []
     for row, said in zip(asked, found, strict=True):
         if said.refused:
-            counts["refused"][said.refused] = counts["refused"].get(said.refused, 0) + 1
+            refused[said.refused] += 1
             continue
         row.writer, row.doubt = said.writer, said.doubt
         row.content = said.content or row.content
         counts["doubted" if said.doubt else "worded"] += 1
     with ctx.guard():
         RuleSuggestion.objects.bulk_update(asked, ["content", "writer", "doubt"], batch_size=500)
-    return counts
+    return {**counts, "refused": dict(refused)}
 
 
 # What people do.
