@@ -29,6 +29,12 @@ def routes_named(attribute: str) -> frozenset[str]:
     return frozenset(name for app in apps.get_app_configs() for name in getattr(app, attribute, "").split())
 
 
+def functions_named(attribute: str) -> list[Callable[..., Any]]:
+    """Those that apps name under this attribute, in the order of the apps."""
+    names = (getattr(app, attribute, "") for app in apps.get_app_configs())
+    return [import_string(name) for name in names if name]
+
+
 @dataclass(frozen=True, slots=True)
 class Impact:
     """`name` is a stable key such as `samples`; `label` is read after the count; `blocks` is why undoing is refused."""

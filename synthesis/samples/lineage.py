@@ -3,14 +3,12 @@
 What is not kept is said to be not recorded, never guessed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from django.apps import apps
 from django.db.models import QuerySet
-from django.utils.module_loading import import_string
 
 from catalog.models import Tool
 from rules.models import RuleChange, RuleVersion
@@ -19,6 +17,7 @@ from synthesis.llm.ledger import job_books
 from synthesis.models import Attempt, Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
 from synthesis.samples import selectors
 from synthesis.samples.sources import few_shot_queries, has_mark, texts_then, tool_text
+from trace_site.impact import functions_named
 
 NARROWS = {
     "branch": "branch",
@@ -149,9 +148,7 @@ KINDS = ("run", "model", "evaluation")
 def made_of(snapshots: Iterable[int]) -> list[Made]:
     """In the order of the apps."""
     ids = list(snapshots)
-    named = [getattr(app, "made_of_snapshots", "") for app in apps.get_app_configs()]
-    tellers: list[Callable[[list[int]], Iterable[Made]]] = [import_string(name) for name in named if name]
-    return [made for teller in tellers for made in teller(ids)] if ids else []
+    return [made for tell in functions_named("made_of_snapshots") for made in tell(ids)] if ids else []
 
 
 @dataclass(frozen=True, slots=True)
