@@ -29,7 +29,7 @@ from trace_site.dev import copies, services
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
-STOP_SECONDS = 15
+START_SECONDS, STOP_SECONDS = 60, 15
 STEADY_SECONDS = 5.0  # a child that lived so long is no child that cannot start
 LOOK_SECONDS = 0.3
 REVIVE_SECONDS = 5.0  # between two looks at the servers
@@ -220,8 +220,8 @@ def stop(parts: list[Child]) -> None:
             process.wait()
 
 
-def _wait_for_site(url: str, parts: list[Child], ending: list[int], seconds: int = 60) -> None:
-    deadline = time.monotonic() + seconds
+def _wait_for_site(url: str, parts: list[Child], ending: list[int]) -> None:
+    deadline = time.monotonic() + START_SECONDS
     while not ending:
         with suppress(httpx.HTTPError):
             if httpx.get(f"{url}/healthz", timeout=2, trust_env=False).status_code == 200:
