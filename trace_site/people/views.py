@@ -23,14 +23,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.notices.services import KINDS, NoticeChoice, channels
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
-from trace_site.people.sessions import (
-    forget_failures,
-    mark_of,
-    session_end,
-    sessions_end,
-    sessions_of,
-    stored_key,
-)
+from trace_site.people.sessions import forget_failures, session_end, sessions_end, sessions_of
 from trace_site.rest import tokens
 from trace_site.rest.throttles import client_of, refuse_beyond, seconds_to_wait
 from trace_site.rest.tokens import ApiToken
@@ -244,8 +237,7 @@ def account_service_token_revoke(request: HttpRequest, token: int) -> HttpRespon
 
 @require_POST
 def account_session_end(request: HttpRequest, mark: str) -> HttpResponse:
-    own = mark_of(stored_key(request.session.session_key))
-    if mark != own and session_end(user=request.user, mark=mark):
+    if session_end(user=request.user, mark=mark, keep=request.session.session_key):
         messages.success(request, "That browser is signed out.")
     return redirect("account")
 
