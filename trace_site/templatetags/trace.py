@@ -142,11 +142,11 @@ def _chip(text: str, tone: str, icons: str) -> SafeString:
 
 
 @register.simple_tag
-def number(value: int | float | None, of: int | None = None, href: str = "", unit: str = "") -> SafeString:
+def number(value: int | float | None, of: int | None = None, href: str = "") -> SafeString:
     """A number with its denominator, linked to what it counts."""
     shown = "–" if value is None else f"{value:,}"
     tail = format_html(' <span class="of">of {}</span>', f"{of:,}") if of is not None else ""
-    body = format_html("<b>{}</b>{}{}", shown, tail, f" {unit}" if unit else "")
+    body = format_html("<b>{}</b>{}", shown, tail)
     if href:
         return format_html('<a class="num" href="{}">{}</a>', href, body)
     return format_html('<span class="num">{}</span>', body)
