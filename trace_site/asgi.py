@@ -218,13 +218,9 @@ def lane_of(path: str) -> str:
     if path == f"/{HEALTH}":
         return HEALTH
     route = route_of(path)
-    return (
-        LONG
-        if route in routes_named("long_views")
-        else PROGRAMS
-        if route in routes_named("program_views")
-        else PAGES
-    )
+    if route in routes_named("long_views"):
+        return LONG
+    return PROGRAMS if route in routes_named("program_views") else PAGES
 
 
 def caller_of(scope: dict[str, Any]) -> str:

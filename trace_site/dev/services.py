@@ -287,17 +287,8 @@ def _make_data_folder(data: Path) -> None:
 def _init_postgres(data: Path, password: str) -> None:
     shutil.rmtree(data, ignore_errors=True)
     _make_data_folder(data)
-    password_file = data.with_name("postgres.password")
-    write_atomic(password_file, password + "\n", private=True)
-    if account := _service_account():
-        os.chown(password_file, account.pw_uid, account.pw_gid)
-    try:
-        _postgres(
-            ["initdb", "-D", str(data), "-U", "trace", "--auth=scram-sha-256", f"--pwfile={password_file}"]
-            + ["--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]
-        )
-    finally:
-        password_file.unlink(missing_ok=True)
+    initdb = ["initdb", "-D", str(data), "-U", "trace", "--auth=scram-sha-256", "--pwfile=/dev/stdin"]
+    _postgres([*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"], stdin=password + "\n")
 
 
 def _postgres(

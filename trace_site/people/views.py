@@ -133,11 +133,12 @@ def token_permit(request: HttpRequest, pk: int, token: int) -> HttpResponse:
 
 
 @require_POST
-def token_revoke(request: HttpRequest, pk: int, token: int) -> HttpResponse:
-    row = _service_token(pk, token)
+def token_revoke(request: HttpRequest, token: int, pk: int | None = None) -> HttpResponse:
+    """Of a person, or one's own: that may always be ended by oneself, whoever made it."""
+    row = _service_token(request.user.pk or 0 if pk is None else pk, token)
     tokens.service_token_revoke(token=row, actor=request.user)
     messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
-    return redirect("people:person", pk)
+    return redirect("account") if pk is None else redirect("people:person", pk)
 
 
 def _require_password(request: HttpRequest) -> None:
@@ -223,15 +224,6 @@ def account_token(request: HttpRequest) -> HttpResponse:
 def account_token_revoke(request: HttpRequest) -> HttpResponse:
     if tokens.personal_token_revoke(user=request.user):
         messages.success(request, "The token is revoked; programs that send it are refused from now on.")
-    return redirect("account")
-
-
-@require_POST
-def account_service_token_revoke(request: HttpRequest, token: int) -> HttpResponse:
-    """One's own may always be ended by oneself, whoever made it."""
-    row = _service_token(request.user.pk or 0, token)
-    tokens.service_token_revoke(token=row, actor=request.user)
-    messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
     return redirect("account")
 
 
