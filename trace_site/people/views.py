@@ -169,7 +169,7 @@ def _handed_over(request: HttpRequest, person: User) -> dict[str, str]:
 def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpResponse:
     problem = more.get("problem") or more.get("token_problem") or more.get("permit_problem")
     chosen = request.POST.getlist("roles") if more.get("problem") else _roles(person)
-    wanted = request.POST.getlist("scopes") if more.get("token_problem") else []
+    wanted = request.POST.getlist("scopes") if "token_problem" in more else []
     service = ApiToken.objects.filter(kind=ApiToken.Kind.SERVICE).select_related("created_by")
     context = {
         "person": person,
@@ -179,10 +179,7 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "made": service.filter(created_by=person).exclude(owner=person).select_related("owner"),
         "is_program": is_program(person),
         "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
-        "token_name": request.POST.get("name", "") if more.get("token_problem") else "",
-        "token_days": request.POST.get("days", "") if more.get("token_problem") else 90,
-        "token_holds": request.POST.get("holds", "") if more.get("token_problem") else "",
-        "token_permissions": request.POST.get("permissions", "") if more.get("token_problem") else "",
+        "given": request.POST if "token_problem" in more else {"days": 90},
         "most_days": tokens.MOST_DAYS,
         "link_days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
         "is_oneself": person.pk == request.user.pk,
