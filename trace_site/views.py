@@ -14,7 +14,6 @@ from django.http.request import split_domain_port
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
-from django.utils.module_loading import import_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django.views.defaults import bad_request as bad_request_page
 from django.views.defaults import page_not_found, server_error
@@ -25,7 +24,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.outages import AWAY, RETRY_AFTER, outage
 from trace_site.paging import keyset
-from trace_site.people.services import demo_logins
+from trace_site.people.services import demo_logins, let_go
 from trace_site.rest.throttles import address_of
 
 FORWARDING = ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP")
@@ -58,8 +57,7 @@ class Logout(LogoutView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.user.is_authenticated:
-            for name in settings.AT_SIGN_OUT:
-                import_string(name)(request.user)
+            let_go(request.user)
         return super().post(request, *args, **kwargs)
 
 

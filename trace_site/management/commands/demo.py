@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -139,13 +140,14 @@ class Command(TraceCommand):
 
     def first_steps(self) -> list[Step]:
         """All that pages need."""
+        find_neighbours = partial(neighbours_update, echo=self.progress.at)
         return [
             Step("prepare the database", 5, lambda: False, self.prepare_database),
             Step(
                 "import the HR and Finance catalogs", 1, lambda: Domain.objects.count() >= 2, import_catalogs
             ),
             Step("import and publish 26 rules", 1, Rule.objects.exists, import_rules),
-            Step("find each tool's nearest neighbours", 6, all_embedded, self.find_neighbours),
+            Step("find each tool's nearest neighbours", 6, all_embedded, find_neighbours),
             Step("find the confusable clusters", 1, Clustering.objects.exists, clusters_update),
             Step("count what the rules tell apart", 1, DomainRollup.objects.exists, self.count),
             Step("freeze the benchmarks", 1, lambda: Benchmark.objects.count() >= 9, import_benchmarks),
@@ -177,9 +179,6 @@ class Command(TraceCommand):
         call_command("migrate", verbosity=0)
         self.logins = ensure_demo_users()
         excuse_running_jobs()
-
-    def find_neighbours(self) -> None:
-        neighbours_update(echo=self.progress.at)
 
     def count(self) -> None:
         """As the sweeper would, a minute later."""
