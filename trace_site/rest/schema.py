@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
 from trace_site.access import SAFE
-from trace_site.lib.files import deeper_than, storable_json, strict_json
+from trace_site.lib.files import deeper_than, levels_of, storable_json, strict_json
 from trace_site.lib.letters import entered_all
 from trace_site.rest.shapes import Shape
 
@@ -91,15 +92,11 @@ def finite(value: float) -> None:
 
 def few_values(value: Any) -> None:
     """Of a JSON field that any object may be sent in: as much as a recipe holds. Raises ValidationError."""
-    waiting, found = [value], 0
-    while waiting and found <= MOST_VALUES:
-        item = waiting.pop()
-        found += 1
+    for count, item in enumerate(chain.from_iterable(levels_of(value)), start=1):
         if isinstance(item, str) and len(item) > LONGEST_VALUE:
             raise serializers.ValidationError(f"A text in it is longer than {LONGEST_VALUE:,} characters.")
-        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-    if found > MOST_VALUES:
-        raise serializers.ValidationError(f"It holds more than {MOST_VALUES} values.")
+        if count > MOST_VALUES:
+            raise serializers.ValidationError(f"It holds more than {MOST_VALUES} values.")
 
 
 class InputSerializer(Shape):
