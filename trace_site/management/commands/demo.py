@@ -41,7 +41,7 @@ from synthesis.generate.services import synthesis_start
 from synthesis.models import Guideline, Snapshot, SynthesisRun
 from synthesis.review.services import policy_approve
 from synthesis.team.guidelines import guideline_save
-from trace_site.commands import TraceCommand, run_inline
+from trace_site.commands import TraceCommand
 from trace_site.dev.supervisor import Steps, address_served, serve
 from trace_site.dev.terminal import Progress
 from trace_site.jobs import Job, retry, send_wake
