@@ -183,7 +183,7 @@ def test_half_written_metric_line_waits_for_its_end(tmp_path):
 
 def test_queue_of_the_accelerator_has_one_slot_that_messages_and_the_poll_share():
     """One active run a worker: the supervisor and the compose file start it with one."""
-    worker = next(child for child in children(8000, None) if child.name == "gpu-worker")
+    worker = next(child for child in children(8000, 8001) if child.name == "gpu-worker")
     at = worker.command.index("-c")
     assert (
         worker.command[at : at + 2] == ["-c", "1"] and worker.command[worker.command.index("-Q") + 1] == "gpu"
