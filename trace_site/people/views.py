@@ -135,7 +135,7 @@ def token_permit(request: HttpRequest, pk: int, token: int) -> HttpResponse:
 @require_POST
 def token_revoke(request: HttpRequest, token: int, pk: int | None = None) -> HttpResponse:
     """Of a person, or one's own: that may always be ended by oneself, whoever made it."""
-    row = _service_token(request.user.pk or 0 if pk is None else pk, token)
+    row = _service_token((request.user.pk or 0) if pk is None else pk, token)
     tokens.service_token_revoke(token=row, actor=request.user)
     messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
     return redirect("account") if pk is None else redirect("people:person", pk)
