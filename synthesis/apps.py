@@ -6,7 +6,6 @@ from trace_site.limits import IN_MEMORY
 
 class SynthesisConfig(AppConfig):
     name = "synthesis"
-    default_auto_field = "django.db.models.BigAutoField"
     areas = [
         Area(
             READERS,

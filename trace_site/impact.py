@@ -17,10 +17,12 @@ from django.utils.module_loading import import_string
 Subject = Literal["tools", "rules"]
 
 
+@cache
 def declared_by_apps(attribute: str) -> dict[str, Any]:
     """The entries of all apps' dicts of this name, in the order of the apps."""
-    found = [getattr(app, attribute, {}) for app in apps.get_app_configs()]
-    return {key: value for entries in found for key, value in entries.items()}
+    return {
+        key: value for app in apps.get_app_configs() for key, value in getattr(app, attribute, {}).items()
+    }
 
 
 @cache

@@ -1,5 +1,6 @@
 """A typed recipe is settings as JSON knows them, or a sentence that says what is wrong with it."""
 
+import json
 import time
 from datetime import date
 
@@ -18,17 +19,17 @@ BOMB = "a: &a [x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("", None),
-        ("# nothing", None),
+        ("", {}),
+        ("# nothing", {}),
+        ("null", {}),
         ("stage2: {epochs: 4, lr: 1.0e-4}\nletters: true", {"stage2": {"epochs": 4, "lr": 1e-4}, "letters": True}),
         ('{"a": [1, 2.5, null, "x"]}', {"a": [1, 2.5, None, "x"]}),
         ("since: 2024-01-01", {"since": "2024-01-01"}),
-        ("[" * DEEPEST + "]" * DEEPEST, None),
+        ("[" * DEEPEST + "]" * DEEPEST, json.loads("[" * DEEPEST + "]" * DEEPEST)),
     ],
 )  # fmt: skip
 def test_settings_are_read(text, value):
-    found = read_small_yaml(text, "recipe")
-    assert value is None or found == value
+    assert read_small_yaml(text, "recipe") == value
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from trace_site import jobs
 from trace_site.audit.models import AuditEntry
 from trace_site.dev.supervisor import children
 from trace_site.lib.errors import TraceError
+from trace_site.lib.small_yaml import read_small_yaml
 from training.core.recipe import from_dict
 from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry.registry import export_dir
 from training.runs import stages
-from training.runs.services import configured_bases, read_yaml, require_configured, run_create
+from training.runs.services import configured_bases, require_configured, run_create
 from training.runs.stages import default_recipe, read_metrics, stage_folder
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +68,7 @@ def test_every_cell_of_the_grid_can_be_queued():
 
 def test_recipe_with_an_unknown_field_is_refused_by_name():
     with pytest.raises(TraceError, match="'stage2.learning_rate'"):
-        from_dict(read_yaml("stage2: {learning_rate: 1}", "recipe"))
+        from_dict(read_small_yaml("stage2: {learning_rate: 1}", "recipe"))
 
 
 def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
@@ -182,7 +183,7 @@ def test_half_written_metric_line_waits_for_its_end(tmp_path):
 
 def test_queue_of_the_accelerator_has_one_slot_that_messages_and_the_poll_share():
     """One active run a worker: the supervisor and the compose file start it with one."""
-    worker = next(child for child in children(8000, None) if child.name == "gpu-worker")
+    worker = next(child for child in children(8000, 8001) if child.name == "gpu-worker")
     at = worker.command.index("-c")
     assert (
         worker.command[at : at + 2] == ["-c", "1"] and worker.command[worker.command.index("-Q") + 1] == "gpu"

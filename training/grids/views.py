@@ -11,14 +11,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.small_yaml import LONGEST
+from trace_site.lib.small_yaml import LONGEST, read_small_yaml
 from trace_site.paging import keyset
 from training.core.grid import read_plan, totals
 from training.grids import selectors, services
 from training.grids.services import grid_seconds
 from training.models import Grid, Run
 from training.runs.forms import BaseField
-from training.runs.services import read_yaml
 
 # The launch form of a grid; what it cannot say, a plan file can.
 
@@ -63,7 +62,7 @@ class GridForm(forms.Form):
                         "base": data["base"],
                         "snapshots": [*map(int, data["snapshots"]), *data["sweep"].replace(";", " ").split()],
                         "seeds": [one.strip() for one in data["seeds"].split(",")],
-                        "recipe": read_yaml(data["recipe"], "recipe"),
+                        "recipe": read_small_yaml(data["recipe"], "recipe"),
                         **{axis: data[axis] for axis in AXES},
                     }
                 )

@@ -16,7 +16,7 @@ from synthesis.datasets.files import catalog_now
 from synthesis.models import SynthesisRun
 from synthesis.samples.forms import domain_choices
 from trace_site.lib.errors import TraceError
-from trace_site.lib.small_yaml import LONGEST
+from trace_site.lib.small_yaml import LONGEST, read_small_yaml
 from training.core import stages
 from training.core.recipe import STAGES, Recipe, from_dict
 from training.models import Retraining, RetrainPolicy, Run, TrainedStage
@@ -25,7 +25,7 @@ from training.retraining.selectors import last_of, new_samples, standing
 from training.retraining.services import LONGEST_QUIET, policy_recipe
 from training.runs.estimates import Estimator
 from training.runs.forms import BaseField
-from training.runs.services import plain_hash_of, read_yaml
+from training.runs.services import plain_hash_of
 
 # The form of a retraining policy: the cell, what starts it, and how its snapshot is built.
 
@@ -84,7 +84,7 @@ class PolicyForm(forms.Form):
     def clean_recipe(self) -> dict[str, Any]:
         """Only the fields that were typed, checked as a recipe."""
         try:
-            typed = read_yaml(self.cleaned_data["recipe"], "recipe")
+            typed = read_small_yaml(self.cleaned_data["recipe"], "recipe")
             from_dict(typed)
         except TraceError as error:
             raise forms.ValidationError(str(error)) from error

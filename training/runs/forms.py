@@ -9,11 +9,12 @@ from django import forms
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from trace_site.lib.recipe import LONGEST_TEXT
+from trace_site.lib.small_yaml import read_small_yaml
 from training.core import estimate
 from training.core import recipe as recipes
 from training.core.recipe import CELL, FIELDS, Recipe, RecipeField, flat
 from training.models import Run
-from training.runs.services import configured_bases, read_yaml, require_configured
+from training.runs.services import configured_bases, require_configured
 from training.runs.stages import default_recipe, over_default
 
 FORMAT_HELP = {
@@ -178,7 +179,7 @@ def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
 
     Raises TraceError for YAML that is no recipe.
     """
-    given = read_yaml(posted.get("yaml", ""), "the pasted recipe")
+    given = read_small_yaml(posted.get("yaml", ""), "the pasted recipe")
     stay = ("snapshot", "cloned_from", *(() if "base" in given else ("base",)))
     return texts_of(recipes.from_dict(given)) | {name: str(posted[name]) for name in stay if posted.get(name)}
 

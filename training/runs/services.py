@@ -37,15 +37,9 @@ def require_configured(base: str) -> None:
         )
 
 
-def read_yaml(text: str, where: str) -> Any:
-    """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError `bad_recipe`."""
-    value = read_small_yaml(text, where)
-    return {} if value is None else value
-
-
 def mapping_from_file(path: Path) -> dict[str, Any]:
     """A YAML or JSON file that holds a mapping. Raises TraceError."""
-    data = read_yaml(read_text(path), str(path))
+    data = read_small_yaml(read_text(path), str(path))
     if not isinstance(data, dict):
         raise TraceError("must hold a mapping of fields to values.", code="bad_recipe", where=str(path))
     return data
