@@ -13,7 +13,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
 
@@ -41,6 +41,7 @@ from training.core.scripts import request_words
 from training.models import AliasMove, Model, Run
 from training.runs.stages import child_env
 
+EVENTS = "text/event-stream"
 Answer = dict[str, Any]
 
 
@@ -71,7 +72,7 @@ class Session:
                 self.is_damaged = True
         self.models: dict[Stored | None, Model | None] = {stored(self.wanted): self.wanted}
         if self.wanted and serves:  # while a new champion loads, the one before it answers
-            for earlier in self.known.serving.earlier_champions():
+            for earlier in self.known.serving.earlier_champions:
                 with suppress(TraceError):  # its files are gone or damaged
                     self.known.serving.check_files(earlier)
                     self.models.setdefault(stored(earlier), earlier)
@@ -81,7 +82,7 @@ class Session:
         is_control = (
             self.wanted is not None and self.wanted.run.retrieval != Run.Retrieval.RULES and not serves
         )
-        self.force = NOTHING_IN_FORCE if is_control else self.known.rules.force()
+        self.force = NOTHING_IN_FORCE if is_control else self.known.rules.force
 
     def request(self) -> Answer:
         """What the engine is told besides the questions."""
@@ -136,8 +137,11 @@ class Session:
         withheld = withheld_of(parts, known, query.permissions)
         newer = self.newer.of[model.pk if model else None]
         shown = described(answer, known, withheld, newer)[: query.k]
+        newer_first = [tool["name"] for tool in shown[:1] if tool["newer"]]
         unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
-        sure = self.sureness(query, model, answer, withheld, shown, unread)
+        is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(answer["tools"][:1])
+        verdict, calibration = self.sureness(query, model, answer, is_withheld, bool(newer_first), unread)
+        fitting = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
         text = str(trace.get("trace") or "") if query.mode != "fast" else ""
         said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
         computed = max(float(part.get("seconds", 0)) for part in parts)
@@ -147,9 +151,9 @@ class Session:
             "mode": query.mode,
             "tools": shown,
             "ranked": described(fast, known, withheld, newer)[: query.k] if query.mode == "both" else [],
-            "confidence": sure.verdict.confidence,
-            "fits": sure.verdict.fits,
-            "calibration": sure.calibration,
+            "confidence": verdict.confidence,
+            "fits": verdict.fits,
+            "calibration": calibration,
             "trace": text,
             "written_out": bool(text) and ("clauses" in answer or "wrote" in trace),
             "wrote": str(trace.get("wrote") or "") if text else "",
@@ -161,8 +165,8 @@ class Session:
             "unread": unread,
             "cut_request": cut,
             "notes": [
-                *sure.notes,
-                *newer_notes(sure.newer, self.newer.lost[model.pk if model else None]),
+                *fitting,
+                *newer_notes(newer_first, self.newer.lost[model.pk if model else None]),
                 *reading_notes(query.query, unread, cut),
                 *trace_notes(**said),
                 *model_notes(model, self.wanted, self.known.serving.outdated, self.is_damaged),
@@ -181,28 +185,23 @@ class Session:
         query: Query,
         model: Model | None,
         answer: Answer,
-        withheld: Mapping[str, frozenset[str]],
-        shown: Sequence[dict[str, Any]],
+        is_withheld: bool,
+        is_newer: bool,
         unread: Sequence[str] | None,
-    ) -> "Sureness":
-        """How far the answer can be relied on. The confidence of a tool that is not shown is nobody's, and of one that
-        the model does not know nothing is known."""
+    ) -> tuple[AnswerVerdict, str]:
+        """How far the answer can be relied on, and why a part of that is not known. The confidence of a tool that is
+        not shown is nobody's, and of one that the model does not know nothing is known."""
         decode = "fast" if query.mode == "fast" else "trace"
         verdict, calibration = judged(self.known.serving.fits(model), decode, answer.get("features") or {})
-        is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(answer["tools"][:1])
         if is_withheld:
             verdict = replace(verdict, confidence=None)
-        newer = [tool["name"] for tool in shown[:1] if tool["newer"]]
-        if newer:
+        if is_newer:
             verdict, calibration = UNKNOWN, NEWER_FIRST
         elif answer.get("clause") and not answer.get("features"):
             verdict, calibration = UNKNOWN, UNLEARNED_FIRST
         if unread and (verdict.fits or len(unread) >= len(request_words(query.query))):
             verdict, calibration = UNKNOWN, UNREAD
-        if model is None:
-            calibration = NO_MODEL
-        notes = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
-        return Sureness(verdict, calibration, newer, notes)
+        return verdict, NO_MODEL if model is None else calibration
 
     def clauses(self, answer: Answer) -> list[Answer]:
         """The clauses that spoke loudest, in the words of their rules; `decided`: the one that the answer follows."""
@@ -218,14 +217,12 @@ class Session:
         self, model: Model | None, trace: Answer, text: str, known: Mapping[str, KnownTool | None]
     ) -> list[dict[str, Any]]:
         """The rules that a trace rests on: that of the clause which decided, or those that a model named in writing."""
+        if not text:
+            return []
         if "clause" in trace:
             said = self.force.clauses.get(trace["clause"] or "")
-            return (
-                self.known.rules.of_clause(trace["clause"], text.find(said["rule"]) if said else -1)
-                if text
-                else []
-            )
-        if not text or model is None:
+            return self.known.rules.of_clause(said, text) if said else []
+        if model is None:
             return []
         return self.known.rules.cited(
             text, model.run.snapshot_id, [known.get(name) for name in trace["tools"]]
@@ -281,15 +278,6 @@ class Session:
         return {**found, **texts, "trace_tools": trace_tools, "cited_rules": rules, "clauses": clauses}
 
 
-class Sureness(NamedTuple):
-    """`newer`: the first tool's name where that is newer than the model."""
-
-    verdict: AnswerVerdict
-    calibration: str
-    newer: list[str]
-    notes: list[str]
-
-
 def retrieve(
     query: Query,
     model: str | int | Model = "champion",
@@ -336,7 +324,7 @@ def retrieve_many(
     does."""
     checked = [_checked(query, known) for query in queries]
     good = [query for query in checked if isinstance(query, Query)]
-    session = Session(good, model, known)
+    session = Session((), model, known)
     sent = time.perf_counter()
     asked = {"requests": [query.as_asked() for query in good]}
     raw = session.ask("/batch", asked, departure) if good else {"answers": []}
@@ -382,6 +370,12 @@ def retrieve_in_parts(
     raise TraceError(
         "the engine ended within its answer.", code="unavailable", hint="Ask again.", extra=again
     )
+
+
+def event(name: str, text: str) -> str:
+    """A server-sent event; its text may have several lines."""
+    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return f"event: {name}\n{lines}\n"
 
 
 def _refused(said: Mapping[str, Any]) -> TraceError:
