@@ -9,10 +9,9 @@ none of them stands in no list, and its name in no text, of any answer in any mo
 
 import secrets
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -31,7 +30,7 @@ from evaluation.retrieval.calibration import (
     WITHHELD_FIRST,
     judged,
 )
-from evaluation.retrieval.engine import RETRY_AFTER, Engine, ask, ask_in_lines, running_engine
+from evaluation.retrieval.engine import RETRY_AFTER, Engine, Question, running_engine
 from evaluation.retrieval.lookups import NOTHING_IN_FORCE, KnownTool, Lookups, lookups
 from trace_site.artefacts import engine_store
 from trace_site.lib.child import Event, run_child
@@ -83,47 +82,23 @@ class Session:
             self.wanted is not None and self.wanted.run.retrieval != Run.Retrieval.RULES and not serves
         )
         self.force = NOTHING_IN_FORCE if is_control else self.known.rules.force
+        # the name of all that came after the models; where no rule is in force, that is held too
+        self.held = f"{self.newer.name}/{self.force.name}"
 
-    def request(self) -> Answer:
-        """What the engine is told besides the questions."""
+    def question(
+        self, path: str, asked: Answer, departure: Departure | None, patience: float = 0.0
+    ) -> Question:
+        """What the engine is asked of these models."""
         wanted, *fallback = [one and one._asdict() for one in self.models]
         models = [model for model in self.models.values() if model]
         without = [name for model in models for name in self.known.catalog.without(model)]
-        asked = {"model": wanted, "fallback": fallback, "held": self.held, "damaged": self.is_damaged}
-        return asked | {"without": list(dict.fromkeys(without))}
+        of_models = {"model": wanted, "fallback": fallback, "held": self.held, "damaged": self.is_damaged}
+        request = {**of_models, "without": list(dict.fromkeys(without)), **asked}
+        return Question(self.engine, path, request, patience, departure, self.to_hold)
 
-    @property
-    def held(self) -> str:
-        """The name of all that came after the models. Where no rule is in force, that is held too."""
-        return f"{self.newer.name}/{self.force.name}"
-
-    def ask(self, path: str, questions: Answer, departure: Departure | None, patience: float = 0.0) -> Answer:
-        """The engine's raw answer."""
-        request = {**self.request(), **questions}
-        try:
-            return ask(self.engine, path, request, patience, departure)
-        except TraceError as error:
-            self.tell_held(error)
-            return ask(self.engine, path, request, patience, departure)
-
-    def ask_in_lines(self, query: Query, departure: Departure | None, patience: float) -> Iterator[Answer]:
-        request = {**self.request(), **query.as_asked(), "stream": True}
-        parts = ask_in_lines(self.engine, "/retrieve", request, patience, departure)
-        try:
-            first = list(islice(parts, 1))
-        except TraceError as error:
-            self.tell_held(error)
-            first, parts = [], ask_in_lines(self.engine, "/retrieve", request, patience, departure)
-        yield from first
-        yield from parts
-
-    def tell_held(self, refusal: TraceError) -> None:
-        """Tell the engine what it is to hold where it refused for want of that, as it does after each change of the
-        catalog or the rules; raise what else it refused with."""
-        if refusal.code != "unknown_catalog":
-            raise refusal
+    def to_hold(self) -> Answer:
         tools, clauses = list(self.newer.held.values()), list(self.force.clauses.values())
-        ask(self.engine, "/held", {"held": self.held, "tools": tools, "clauses": clauses})
+        return {"held": self.held, "tools": tools, "clauses": clauses}
 
     def answer(self, query: Query, raw: Answer, asked_at: float) -> Answer:
         """What is told of the engine's raw answer."""
@@ -298,8 +273,8 @@ def retrieve(
     """
     session = Session([query], model, known, engine)
     sent = time.perf_counter()
-    raw = session.ask("/retrieve", {**query.as_asked(), "stream": False}, departure, patience)
-    return session.answer(query, raw, sent)
+    asked = query.as_asked() | {"stream": False}
+    return session.answer(query, session.question("/retrieve", asked, departure, patience).answer(), sent)
 
 
 def check_query(query: Query, known: Lookups) -> None:
@@ -327,7 +302,7 @@ def retrieve_many(
     session = Session((), model, known)
     sent = time.perf_counter()
     asked = {"requests": [query.as_asked() for query in good]}
-    raw = session.ask("/batch", asked, departure) if good else {"answers": []}
+    raw = session.question("/batch", asked, departure).answer() if good else {"answers": []}
     found = iter(
         _refused(one["error"])
         if one.get("error")
@@ -351,7 +326,8 @@ def retrieve_in_parts(
     session = Session([query], model, known)
     names = session.redaction(query)
     sent = time.perf_counter()
-    for part in session.ask_in_lines(query, departure, patience):
+    asked = query.as_asked() | {"stream": True}
+    for part in session.question("/retrieve", asked, departure, patience).lines():
         match part.get("event", "done"):  # an engine that does not stream answers whole
             case "fast":
                 yield "fast", session.first_part(query, part)

@@ -629,10 +629,12 @@ class NoThread(threading.Thread):
 
 def test_where_no_thread_can_be_started_the_place_is_given_back(monkeypatch):
     monkeypatch.setattr(threading, "Thread", NoThread)
-    with Server(("127.0.0.1", 0), models_of(), "") as server:
-        with socket.create_connection(server.server_address, timeout=5) as connection:
-            server.handle_request()
-            assert whole(connection) == b"" and not server.connected
+    with (
+        Server(("127.0.0.1", 0), models_of(), "") as server,
+        socket.create_connection(server.server_address, timeout=5) as connection,
+    ):
+        server.handle_request()
+        assert whole(connection) == b"" and not server.connected
 
 
 def test_where_no_thread_can_be_started_no_model_is_loading_for_ever():
