@@ -464,12 +464,12 @@ class Handler(BaseHTTPRequestHandler):
 def opened(store: Store, threads: int, model: Stored | None) -> Any:
     """The engine of a model, which is fetched first where its store is no folder of this machine."""
     with loading_modules():  # torch loads with the first model, the port opens at once
-        from evaluation.ml.engine import open_engine, open_untrained
+        from evaluation.ml.engine import open_engine
 
-    if model is None:
-        return open_untrained(threads)
-    with reaching(model.key):
-        folder = store.get_dir(*model)
+    folder = None
+    if model is not None:
+        with reaching(model.key):
+            folder = store.get_dir(*model)
     return open_engine(folder, threads)
 
 

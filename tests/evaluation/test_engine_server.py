@@ -459,7 +459,7 @@ def kept(tmp_path):
 @pytest.fixture
 def engine_of(monkeypatch):
     """engine_of(store) -> the models of an engine over this store, which answers with the hash of their manifest."""
-    opened = SimpleNamespace(open_engine=lambda folder, _: EchoEngine(verify(folder)), open_untrained=None)
+    opened = SimpleNamespace(open_engine=lambda folder, _: EchoEngine(verify(folder)))
     monkeypatch.setitem(sys.modules, "evaluation.ml.engine", opened)
     return lambda store: Models(partial(engine_server.opened, store, 1))
 
