@@ -124,7 +124,7 @@ def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):
 
 
 def test_a_request_that_no_tool_fits_is_told_so_above_the_nearest_tools(client_as, rule, engine, monkeypatch):
-    says = (AnswerVerdict(confidence=0.02, fits=False, chance=0.1), "")
+    says = (AnswerVerdict(confidence=0.02, fits=False), "")
     monkeypatch.setattr(retriever, "judged", lambda *_: says)
     page = client_as("expert").get(ASK, {"q": "lunch", "model": make_model().pk, "mode": "both"})
     text = page.content.decode()
@@ -138,7 +138,7 @@ def test_an_answer_says_how_sure_its_first_tool_is_or_why_that_is_not_known(
 ):
     client, asked = client_as("expert"), {"q": "slip", "model": make_model().pk, "mode": "both"}
     assert "This model is not calibrated" in client.get(ASK, asked).content.decode()
-    monkeypatch.setattr(retriever, "judged", lambda *_: (AnswerVerdict(0.714, True, 0.9), ""))
+    monkeypatch.setattr(retriever, "judged", lambda *_: (AnswerVerdict(0.714, True), ""))
     text = client.get(ASK, asked).content.decode()
     assert "<b>71 %</b> sure that the first tool is right" in text and "not calibrated" not in text
 

@@ -93,7 +93,7 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "exact": (is_flag, "must be true or false."),
     "permissions": (lambda given: given is None or are_texts(given), "must be a list of texts, or null."),
     "stream": (is_flag, "must be true or false."),
-    "without": (are_texts, "must be a list of texts."),
+    "without": (lambda given: given is None or are_texts(given), "must be a list of texts."),
     "requests": (
         lambda given: are_objects(given) and 1 <= len(given) <= MOST_QUERIES,
         f"must be 1..{MOST_QUERIES} objects.",

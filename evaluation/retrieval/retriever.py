@@ -19,7 +19,7 @@ from django.conf import settings
 from evaluation.core.asking import Query, Stored, check
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.core.metrics import NO_TRACE, trace_notes
-from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
+from evaluation.core.withholding import WITHHELD, Granted, is_withheld
 from evaluation.retrieval.calibration import (
     NEWER_FIRST,
     NO_MODEL,
@@ -215,10 +215,6 @@ class Session:
         ranked = described(raw, tools, withheld, self.newer.of[model.pk if model else None])[: query.k]
         return {"model": about(model), "ranked": ranked, "withheld": told(withheld)}
 
-    def redaction(self, query: Query) -> Redaction | None:
-        """Of what this query's trace may not name; None where it may name everything."""
-        return None if query.permissions is None else self.known.catalog.redaction(query.permissions)
-
     def redacted(self, found: Answer, holds: frozenset[str]) -> Answer:
         """The answer without the names of withheld tools in its texts."""
         names = self.known.catalog.redaction(holds)
@@ -324,7 +320,7 @@ def retrieve_in_parts(
     written, and ("done", the whole answer). Raises as `retrieve` does, before the first part or in between.
     """
     session = Session([query], model, known)
-    names = session.redaction(query)
+    names = None if query.permissions is None else session.known.catalog.redaction(query.permissions)
     sent = time.perf_counter()
     asked = query.as_asked() | {"stream": True}
     for part in session.question("/retrieve", asked, departure, patience).lines():
