@@ -246,11 +246,10 @@ def test_an_engine_that_says_nothing_is_waited_for_once_however_many_connections
     champion, stub, monkeypatch
 ):
     monkeypatch.setattr(engine, "READ_SECONDS", 0.3)
-    question = retriever.Query("my payslip")
-    session = retriever.Session([question], champion)
-    asked = [session.engine, "/retrieve", session.request() | question.as_asked()]
+    query = retriever.Query("my payslip")
+    question = retriever.Session([query], champion).question("/retrieve", query.as_asked(), None)
     stub.think = 0.2
-    askers = [threading.Thread(target=engine.ask, args=asked) for _ in range(4)]
+    askers = [threading.Thread(target=question.answer) for _ in range(4)]
     for asker in askers:
         asker.start()
     for asker in askers:
@@ -258,7 +257,7 @@ def test_an_engine_that_says_nothing_is_waited_for_once_however_many_connections
     assert (stub.connections, len(stub.asked)) == (4, 4)
     stub.think = 60.0
     with pytest.raises(TraceError, match="does not answer"):
-        engine.ask(*asked)
+        question.answer()
     assert len(stub.asked) == 5
 
 
