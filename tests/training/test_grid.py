@@ -14,7 +14,7 @@ ALL = {"snapshots": [1]}
 
 
 def steps_of(cell: Cell) -> list[Step]:
-    return steps(Recipe(base="some/base", **cell.parts()), f"snapshot {cell.source}", "catalog", "plain")
+    return steps(cell.of(Recipe(base="some/base")), f"snapshot {cell.source}", "catalog", "plain")
 
 
 def planned(data, kept=frozenset()):

@@ -247,8 +247,9 @@ def test_command_names_what_is_wrong(options, error):
 
 def test_run_made_by_hand_becomes_a_cell_of_the_grid(django_assert_max_num_queries):
     snapshot = make_snapshot()
+    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": "n"}
     by_hand = grids_services.run_create(
-        snapshot=snapshot, base="some/base", format="a", memo="m", retrieval="n"
+        snapshot=snapshot, recipe=stages.default_recipe("some/base").with_cell(**cell)
     )
     make_run(snapshot=snapshot)
     grid = create(plan_on(snapshot))

@@ -13,7 +13,7 @@ from typing import Any
 
 from catalog.core.tokens import FORMATS
 from trace_site.lib.errors import TraceError, quoted
-from training.core.recipe import MEMOS, POCKET, RETRIEVALS
+from training.core.recipe import MEMOS, POCKET, RETRIEVALS, Recipe
 from training.core.stages import Step
 
 MOST = 500  # cells of one plan
@@ -49,9 +49,10 @@ class Cell:
     retrieval: str
     seed: int
 
-    def parts(self) -> dict[str, Any]:
-        """What a recipe needs to become this cell's."""
-        return {name: getattr(self, name) for name in ("format", "memo", "retrieval", "seed")}
+    def of(self, recipe: Recipe) -> Recipe:
+        """The recipe for this cell."""
+        cell = {"format": self.format, "memo": self.memo, "retrieval": self.retrieval}
+        return recipe.with_cell(**cell, seed=self.seed)
 
 
 @dataclass(frozen=True)

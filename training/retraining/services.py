@@ -139,7 +139,6 @@ def _enqueue(found: Standing, actor: Any) -> Job:
     params = {
         **snapshot_params(**policy.snapshot, actor=actor),
         "policy": policy.pk,
-        "cell": {name: getattr(policy, name) for name in CELL},
         "recipe": asdict(policy_recipe(policy)),
         "reasons": found.reasons(),
     }
@@ -173,7 +172,7 @@ def tell_admins(text: str, key: str) -> None:
 
 
 def run_retraining(ctx: JobContext) -> dict[str, Any]:
-    """The job's handler; params: those of a snapshot, and {policy, cell, recipe, reasons}."""
+    """The job's handler; params: those of a snapshot, and {policy, recipe, reasons}."""
     row = Retraining.objects.filter(reasons__job=ctx.job.pk).select_related("run").first()
     row = row or _retraining(ctx)
     return {"policy": row.policy_id, "retraining": row.pk, "run": row.run_id, "snapshot": row.run.snapshot_id}
@@ -189,9 +188,8 @@ def _retraining(ctx: JobContext) -> Retraining:
         run = run_create(
             snapshot=snapshot,
             recipe=recipes.stored(ctx.params["recipe"]),
-            actor=actor,
             why=Run.Why.POLICY,
-            **ctx.params["cell"],
+            actor=actor,
         )
         row = Retraining.objects.create(
             policy=policy,

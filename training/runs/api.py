@@ -52,11 +52,10 @@ def detail_of(run: Run) -> dict[str, Any]:
     }
 
 
-def asked(given: dict[str, Any]) -> tuple[dict[str, Any], Recipe]:
-    """(the cell, its recipe): the base's default with the given fields over it. Raises `bad_recipe`."""
-    cell = {name: given[name] for name in CELL}
-    recipe = recipes.from_dict(over_default(cell["base"], given.get("recipe") or {}))
-    return cell, services.cell_recipe(recipe, **cell)
+def recipe_of(given: dict[str, Any]) -> Recipe:
+    """The base's default with the given fields over it. Raises `bad_recipe`."""
+    recipe = recipes.from_dict(over_default(given["base"], given.get("recipe") or {}))
+    return recipe.with_cell(**{name: given[name] for name in CELL})
 
 
 class TrainingRunsList(ApiView):
@@ -74,12 +73,11 @@ class TrainingRunsList(ApiView):
         made before is answered instead of training again, and a stage that another run trained is reused.
         """
         given = self.read(RunIn)
-        cell, recipe = asked(given)
-        snapshot = given["snapshot"]
+        recipe, snapshot = recipe_of(given), given["snapshot"]
         if refused := sums.refusal(recipe, snapshot.counts):
             raise TraceError(refused, code="no_samples", where=f"snapshot {snapshot.pk}")
         run = services.run_create(
-            snapshot=snapshot, **cell, recipe=recipe, cloned_from=given.get("cloned_from"), actor=request.user
+            snapshot=snapshot, recipe=recipe, cloned_from=given.get("cloned_from"), actor=request.user
         )
         place = {"Location": reverse("api-training-run", args=[run.pk])}
         return Response(TrainingRunDetail(detail_of(run_row(run.pk))).data, status=201, headers=place)
@@ -92,8 +90,7 @@ class TrainingEstimate(ApiView):
         already; each figure says what it rests on.
         """
         given = self.read(RunIn)
-        _, recipe = asked(given)
-        return Response(RunEstimateOut(estimate(recipe, given["snapshot"])).data)
+        return Response(RunEstimateOut(estimate(recipe_of(given), given["snapshot"])).data)
 
 
 class TrainingBasesList(ApiView):

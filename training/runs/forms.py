@@ -105,9 +105,9 @@ class RunForm(forms.Form):
         if self.errors:
             return data
         try:
-            data["recipe"] = typed_recipe(data["base"], self.data)
             cell = {name: data[name] for name in CELL}
-            refused = estimate.refusal(data["recipe"].with_cell(**cell), data["snapshot"].counts)
+            data["recipe"] = typed_recipe(data["base"], self.data).with_cell(**cell)
+            refused = estimate.refusal(data["recipe"], data["snapshot"].counts)
         except TraceError as error:
             self.add_error(None, str(error))
         else:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,12 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from trace_site.paging import number_of
 from training.core.delivery import Delivery, check_tools, read_delivery, refuse
+from training.core.recipe import Recipe
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal
 from training.models import Model, Run, RunMetric
 from training.runs.job import Trained, evaluation_key, keep_stage, known_stage, publish_model
-from training.runs.services import run_key, run_steps
+from training.runs.services import run_key, run_steps, run_values
 from training.runs.stages import CURVE, read_metrics
 
 Guard = Callable[[], AbstractContextManager[Any]]
@@ -85,7 +85,7 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
         target = f"models/{key}/{one.stage}-import-{one.manifest[:16]}"
         stored.append(Trained(one.export, target, store().put_dir(one.export, target)))
     with guard():
-        run, is_new = run_for(key, recipe, snapshot, plan, stored[-1], actor)
+        run, is_new = run_for(key, recipe, snapshot, stored[-1], actor)
         if is_new:
             # every delivered stage that is not known yet, for the runs that need it
             for step, made in zip(steps, stored, strict=True) if proven and steps else ():
@@ -150,18 +150,10 @@ def chain_is_proven(found: list[Delivery], steps: list[Step], plan: list[Step]) 
     return manifest.is_file() and sha256_file(manifest) == found[0].init
 
 
-def run_for(
-    key: str, recipe: Any, snapshot: Snapshot, plan: list[Step], last: Trained, actor: Any
-) -> tuple[Run, bool]:
+def run_for(key: str, recipe: Recipe, snapshot: Snapshot, last: Trained, actor: Any) -> tuple[Run, bool]:
     """(the run of this cell, whether the delivered model is new to it). Raises TraceError when it has another."""
-    cell = {name: getattr(recipe, name) for name in ("base", "format", "memo", "retrieval", "seed")}
-    kept = {
-        "snapshot": snapshot,
-        "recipe": asdict(recipe),
-        "stages": [asdict(step) for step in plan],
-        "created_by": actor,
-    }
-    Run.objects.get_or_create(key=key, defaults={**cell, **kept, "why": Run.Why.IMPORT})
+    origin = {"why": Run.Why.IMPORT, "created_by": actor}
+    Run.objects.get_or_create(key=key, defaults=run_values(recipe, snapshot) | origin)
     run = Run.objects.select_for_update(of=("self",)).select_related("job", "snapshot").get(key=key)
     model = Model.objects.filter(run=run, removed_at=None).first()
     if model is not None:

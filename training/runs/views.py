@@ -14,7 +14,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset, number_of
 from trace_site.views import refresh_at_end
 from training.core import recipe as recipes
-from training.core.recipe import CELL, FIELDS, STAGES, Recipe, differing
+from training.core.recipe import FIELDS, STAGES, Recipe, differing
 from training.models import Run
 from training.registry import registry, selectors
 from training.runs import curves, forms, services
@@ -220,7 +220,7 @@ def run_create(request: HttpRequest) -> HttpResponse:
     form = RunForm(request.POST)
     if form.is_valid():
         try:
-            given = {name: form.cleaned_data[name] for name in (*FILLED, "recipe")}
+            given = {name: form.cleaned_data[name] for name in ("snapshot", "recipe", "cloned_from")}
             run = services.run_create(**given, actor=request.user)
         except TraceError as error:
             form.add_error(None, str(error))
@@ -274,12 +274,11 @@ def run_estimate(request: HttpRequest) -> HttpResponse:
     form = RunForm(request.GET)
     form.is_valid()
     wrong = [str(text) for texts in form.errors.values() for text in texts]
-    data = form.cleaned_data
-    if wrong or "recipe" not in data:
+    if wrong or "recipe" not in form.cleaned_data:
         return render(request, "training/_estimate.html", {"wrong": wrong})
-    snapshot: Snapshot = data["snapshot"]
-    recipe = services.cell_recipe(data["recipe"], **{name: data[name] for name in CELL})
-    differences = differing(default_recipe(data["base"]), recipe)
+    snapshot: Snapshot = form.cleaned_data["snapshot"]
+    recipe: Recipe = form.cleaned_data["recipe"]
+    differences = differing(default_recipe(recipe.base), recipe)
     context = {
         "estimate": estimate(recipe, snapshot),
         "equal": Run.objects.filter(key=services.run_key(snapshot.hash, recipe)).first(),
@@ -295,5 +294,4 @@ def recipe_download(request: HttpRequest) -> HttpResponse:
     form = RunForm(request.POST)
     if not form.is_valid():
         return _launch_page(request, form, request.POST, "", 422)
-    data = form.cleaned_data
-    return yaml_file(data["recipe"].with_cell(**{name: data[name] for name in CELL}), "recipe.yaml")
+    return yaml_file(form.cleaned_data["recipe"], "recipe.yaml")
