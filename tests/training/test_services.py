@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 import yaml
+from django.core.exceptions import ValidationError
 from django.db.models.functions import Now
 
 from tests.factories import make_model, make_snapshot
@@ -216,7 +217,7 @@ def test_bases_are_named_once_the_default_first_and_pocket_always(settings):
     assert configured_bases() == ["org/a-1B", "pocket", "org/b-2B"]
     settings.BASE_MODEL, settings.BASE_MODELS = "pocket", []
     assert configured_bases() == ["pocket"]
-    with pytest.raises(TraceError, match="'org/a-1B' is not configured here; the bases are pocket"):
+    with pytest.raises(ValidationError, match="'org/a-1B' is not configured here; the bases are pocket"):
         require_configured("org/a-1B")
 
 

@@ -147,20 +147,12 @@ def grid_create(*, plan: GridPlan, snapshots: Mapping[Source, Snapshot], actor: 
 
 
 @transaction.atomic
-def grid_cancel(*, grid: Grid, actor: Any = None) -> int:
-    """Cancel what waits or runs; returns how many. Checkpoints are kept."""
-    return sum(jobs.cancel(job, actor=actor) for job in grid_jobs(grid))
-
-
-@transaction.atomic
-def grid_resume(*, grid: Grid, actor: Any = None) -> int:
-    """Queue again what failed or was cancelled, in the order of the cells; returns how many."""
-    return sum(jobs.retry(job, actor=actor) for job in grid_jobs(grid))
-
-
-def grid_jobs(grid: Grid) -> list[Job]:
+def grid_steer(*, grid: Grid, verb: str, actor: Any = None) -> int:
+    """`cancel` what waits or runs, whose checkpoints are kept; `resume` what failed or was cancelled, in the order of
+    the cells. Returns how many."""
+    change = {"cancel": jobs.cancel, "resume": jobs.retry}[verb]
     cells = grid.cells.select_related("run__job").order_by("position")
-    return [cell.run.job for cell in cells if cell.run.job is not None]
+    return sum(change(cell.run.job, actor=actor) for cell in cells if cell.run.job is not None)
 
 
 # How long a grid would take: each stage that trains counted once.

@@ -142,17 +142,16 @@ def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-@require_POST
-def grid_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    many = services.grid_cancel(grid=found_grid(pk), actor=request.user)
-    said = f"{many} cells stop; what was trained is kept." if many else "No cell was waiting or training."
-    messages.success(request, said)
-    return redirect("training:grid", pk)
+STEERED = {
+    "cancel": ("cells stop; what was trained is kept.", "No cell was waiting or training."),
+    "resume": ("cells are queued again.", "No cell had failed or was cancelled."),
+}
 
 
 @require_POST
-def grid_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    many = services.grid_resume(grid=found_grid(pk), actor=request.user)
-    said = f"{many} cells are queued again." if many else "No cell had failed or was cancelled."
-    messages.success(request, said)
+def grid_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Cancel or resume what can be of its cells."""
+    many = services.grid_steer(grid=found_grid(pk), verb=verb, actor=request.user)
+    some, none = STEERED[verb]
+    messages.success(request, f"{many} {some}" if many else none)
     return redirect("training:grid", pk)

@@ -38,14 +38,9 @@ from training.registry import gate
 # newer tools; an engine reads them, some 100 a second, within the first question after an import
 MOST_HELD = 500
 LONGEST_READ = 4000  # characters of a description, of which an encoder reads less
-ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
+ALIAS_LOCK = 7_210_401  # advisory lock number: held to the end of a transaction, one move at a time
 Alias = AliasMove.Alias
 Stamp = tuple[tuple[str, int, int], ...]
-
-
-def alias_lock() -> None:
-    """Hold the aliases to the end of the transaction."""
-    hold_lock(ALIAS_LOCK)
 
 
 def current_aliases() -> dict[str, Model]:
@@ -138,7 +133,7 @@ def promote(
     What the gate asks for is asked under the lock, of the champion that is replaced: see gate.check, also for what it
     raises. `report`: the gate report that the actor has read.
     """
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     old = newest(Alias.CHAMPION)
     if old is not None and old.model_id == model.pk:
         return old
@@ -166,7 +161,7 @@ def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMo
     No gate is asked, so nobody comes back this way who was gone back from: `earlier_champions`. Raises TraceError
     `bad_state` when there is nothing to go back to, or `to` is none of them.
     """
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     old, moves = newest(Alias.CHAMPION), champion_moves()
     earlier = earlier_champions(moves)
     model = to or next((one for one in earlier if one.removed_at is None), None)
@@ -193,7 +188,7 @@ def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMo
 @transaction.atomic
 def set_challenger(*, model: Model, actor: Any, note: str = "") -> AliasMove:
     """Name the model that is watched beside the champion: rule tests run on it, the playground offers it."""
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     old, champion = newest(Alias.CHALLENGER), newest(Alias.CHAMPION)
     if champion is not None and champion.model_id == model.pk:
         raise TraceError(f"model {model.pk} is the champion.", code="bad_state", hint="Choose another model.")

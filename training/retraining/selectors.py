@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from rules.models import Rule, RuleVersion
@@ -61,10 +61,6 @@ class LastTrained:
     decision: int
     at: datetime
 
-    @property
-    def run_id(self) -> int:
-        return self.run.pk
-
 
 @dataclass(slots=True)
 class Standing:
@@ -94,7 +90,7 @@ class Standing:
             "approved_samples": self.facts.approved,
             "changed_rules": [f"{rule.domain}/{rule.code}" for rule in self.rules if rule.taught],
             "untaught_rules": [f"{rule.domain}/{rule.code}" for rule in self.rules if not rule.taught],
-            "since_run": self.last.run_id if self.last else None,
+            "since_run": self.last.run.pk if self.last else None,
             "since_snapshot": self.last.run.snapshot_id if self.last else None,
             "words": self.verdict.reasons,
         }
@@ -191,10 +187,6 @@ def new_samples(policy: RetrainPolicy, last: LastTrained | None) -> QuerySet[Sam
         return found
     since = Decision.objects.filter(pk__gt=last.decision).values("sample")
     return found.filter(pk__in=since).exclude(memberships__snapshot=last.run.snapshot_id)
-
-
-def newest_decision() -> int:
-    return Decision.objects.aggregate(newest=Max("pk"))["newest"] or 0
 
 
 def changed_rules(policy: RetrainPolicy, last: LastTrained | None) -> list[ChangedRule]:

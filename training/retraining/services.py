@@ -11,11 +11,11 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.urls import reverse
 
 from synthesis.datasets.build import run_snapshot, snapshot_params
-from synthesis.models import Snapshot
+from synthesis.models import Decision, Snapshot
 from trace_site import jobs
 from trace_site.access import ADMIN
 from trace_site.audit import models as audit_models
@@ -25,7 +25,7 @@ from trace_site.notices.services import Notice, tell
 from training.core import recipe as recipes
 from training.core.recipe import CELL, Recipe
 from training.models import Retraining, RetrainPolicy, Run
-from training.retraining.selectors import KIND, Standing, newest_decision, standing
+from training.retraining.selectors import KIND, Standing, standing
 from training.runs.services import run_create
 from training.runs.stages import over_default
 
@@ -179,7 +179,8 @@ def run_retraining(ctx: JobContext) -> dict[str, Any]:
 
 
 def _retraining(ctx: JobContext) -> Retraining:
-    decision = newest_decision()  # before samples are chosen: what is approved from here on counts as new
+    # before samples are chosen: what is approved from here on counts as new
+    decision = Decision.objects.aggregate(newest=Max("pk"))["newest"] or 0
     built = run_snapshot(ctx)
     snapshot = Snapshot.objects.get(pk=built["id"])
     actor = get_user_model().objects.filter(pk=ctx.params.get("actor") or 0).first()

@@ -41,15 +41,12 @@ def run_row(pk: int) -> Run:
     return row
 
 
-def detail_of(run: Run) -> dict[str, Any]:
-    points = newest_points(run)
-    return {
-        "run": run,
-        "recipe": run.recipe,
-        "stages": stage_states(run, points),
-        "hardware": run.hardware,
-        "summary": run.summary,
-    }
+def answer(pk: int, **options: Any) -> Response:
+    """The run as it is now."""
+    run = run_row(pk)
+    facts = {name: getattr(run, name) for name in ("recipe", "hardware", "summary")}
+    stages = stage_states(run, newest_points(run))
+    return Response(TrainingRunDetail({"run": run, "stages": stages, **facts}).data, **options)
 
 
 def recipe_of(given: dict[str, Any]) -> Recipe:
@@ -79,8 +76,7 @@ class TrainingRunsList(ApiView):
         run = services.run_create(
             snapshot=snapshot, recipe=recipe, cloned_from=given.get("cloned_from"), actor=request.user
         )
-        place = {"Location": reverse("api-training-run", args=[run.pk])}
-        return Response(TrainingRunDetail(detail_of(run_row(run.pk))).data, status=201, headers=place)
+        return answer(run.pk, status=201, headers={"Location": reverse("api-training-run", args=[run.pk])})
 
 
 class TrainingEstimate(ApiView):
@@ -116,7 +112,7 @@ class TrainingRunOne(ApiView):
     @extend_schema(responses=TrainingRunDetail)
     def get(self, request: Request, pk: int) -> Response:
         """Read a training run. Progress, recipe, and its stages: trained here, reused, or still to come."""
-        return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
+        return answer(pk)
 
 
 class TrainingRunMetrics(ApiView):
@@ -142,7 +138,7 @@ class TrainingRunCancel(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a training run. It stops at the next step; the last checkpoint is kept, and resume goes on from it."""
         services.run_cancel(run=run_row(pk), actor=request.user)
-        return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
+        return answer(pk)
 
 
 class TrainingRunResume(ApiView):
@@ -152,7 +148,7 @@ class TrainingRunResume(ApiView):
         checkpoint.
         """
         services.run_resume(run=run_row(pk), actor=request.user)
-        return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
+        return answer(pk)
 
 
 urlpatterns = [

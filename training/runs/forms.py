@@ -76,15 +76,9 @@ class BaseField(forms.CharField):
             max_length=LONGEST_TEXT,
             initial=lambda: configured_bases()[0],
             widget=BaseSelect,
+            validators=[require_configured],
             help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
         )
-
-    def validate(self, value: str) -> None:
-        super().validate(value)
-        try:
-            require_configured(value)
-        except TraceError as error:
-            raise forms.ValidationError(f"{error.message} {error.hint}") from error
 
 
 class RunForm(forms.Form):

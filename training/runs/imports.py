@@ -23,14 +23,14 @@ from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from trace_site.paging import number_of
-from training.core.delivery import Delivery, check_tools, read_delivery, refuse
+from training.core.delivery import ORDER, Delivery, check_tools, read_delivery, refuse
 from training.core.recipe import Recipe
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal
 from training.models import Model, Run, RunMetric
 from training.runs.job import Trained, evaluation_key, keep_stage, known_stage, publish_model
 from training.runs.services import run_key, run_steps, run_values
-from training.runs.stages import CURVE, read_metrics
+from training.runs.stages import points_of, read_metrics
 
 Guard = Callable[[], AbstractContextManager[Any]]
 
@@ -181,25 +181,14 @@ def note(run: Run, found: list[Delivery]) -> None:
     log = found[-1].folder / "log.txt"
     run.log_tail = log.read_text("utf-8", errors="replace")[-4000:].replace("\0", "") if log.is_file() else ""
     run.save(update_fields=["hardware", "summary", "log_tail"])
-    points: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in found:
-        read, _ = read_metrics(one.folder / "metrics.jsonl", 0)
-        points |= {(str(row["stage"])[:10], int(row["step"])): row for row in read}
-    RunMetric.objects.bulk_create(
-        (
-            RunMetric(run=run, stage=stage, step=step, data={name: row.get(name) for name in CURVE})
-            for (stage, step), row in points.items()
-        ),
-        ignore_conflicts=True,
-        batch_size=1000,
-    )
+    rows = [row for one in found for row in read_metrics(one.folder / "metrics.jsonl", 0)[0]]
+    RunMetric.objects.bulk_create(points_of(run, rows), ignore_conflicts=True, batch_size=1000)
 
 
 def glance(name: str) -> dict[str, Any]:
     """What a folder of the inbox seems to hold, without verifying it: {"cell", "base", "problem"}."""
     folder = inbox() / name
-    parts = [folder / part for part in ("stage2", "plain", "stage1", "base") if (folder / part).is_dir()]
-    place = parts[0] if parts else folder
+    place = next((folder / part for part in reversed(ORDER) if (folder / part).is_dir()), folder)
     try:
         spec = read_json(place / "export" / "trace.json")
         cell = f"({spec['format']}, {spec['memo']}, {spec['retrieval']})"

@@ -8,7 +8,6 @@ from rest_framework import serializers
 from synthesis.generate.serializers import Progress
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
-from trace_site.lib.errors import TraceError
 from trace_site.rest.schema import InputSerializer, few_values
 from trace_site.rest.shapes import Shape, field
 from training.core.estimate import Amount
@@ -88,6 +87,7 @@ class RunIn(InputSerializer):
         "one of GET training/bases; without it the default one",
         default=lambda: configured_bases()[0],
         max_length=300,
+        validators=[require_configured],
     )
     format: Run.Format
     memo: Run.Memo = field("Stage 1")
@@ -101,17 +101,11 @@ class RunIn(InputSerializer):
             raise serializers.ValidationError(f"There is no snapshot {value}.")
         return found
 
-    def validate_base(self, value: str) -> str:
-        try:
-            require_configured(value)
-        except TraceError as error:
-            raise serializers.ValidationError(f"{error.message} {error.hint}") from error
-        return value
-
     def validate_cloned_from(self, value: int | None) -> Run | None:
-        if value is not None and not Run.objects.filter(pk=value).exists():
+        found = Run.objects.filter(pk=value).first()
+        if value is not None and found is None:
             raise serializers.ValidationError(f"There is no run {value}.")
-        return None if value is None else Run.objects.get(pk=value)
+        return found
 
     def validate_recipe(self, value: Any) -> Any:
         if not isinstance(value, Mapping):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from synthesis.models import Snapshot, SnapshotSample
@@ -26,13 +27,11 @@ def configured_bases() -> list[str]:
 
 
 def require_configured(base: str) -> None:
-    """Raises TraceError naming the bases that are."""
+    """Of forms and the API; names the bases that are."""
     if base not in (known := configured_bases()):
-        raise TraceError(
-            f"'{base}' is not configured here; the bases are {', '.join(known)}.",
-            code="unknown_base",
-            where="base",
-            hint="Name it in BASE_MODELS, or start it with a command.",
+        raise ValidationError(
+            f"'{base}' is not configured here; the bases are {', '.join(known)}. "
+            "Name it in BASE_MODELS, or start it with a command."
         )
 
 

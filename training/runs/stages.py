@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -150,15 +150,9 @@ class Watcher:
         text = tail(self.folder / "log.txt") + tail(self.folder / "errors.txt", 1000)
         if not rows and text == self.run.log_tail:
             return
-        points = {(row["stage"], row["step"]): row for row in rows}
         with self.ctx.guard():
             RunMetric.objects.bulk_create(
-                [
-                    RunMetric(
-                        run=self.run, stage=stage, step=step, data={name: row.get(name) for name in CURVE}
-                    )
-                    for (stage, step), row in points.items()
-                ],
+                points_of(self.run, rows),
                 update_conflicts=True,
                 unique_fields=["run", "stage", "step"],
                 update_fields=["data"],
@@ -182,6 +176,15 @@ def read_metrics(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
         with suppress(ValueError):  # a line broken by a kill
             rows.append(json.loads(line))
     return [row for row in rows if isinstance(row, dict) and {"stage", "step"} <= row.keys()], start + end
+
+
+def points_of(run: Run, rows: Iterable[Mapping[str, Any]]) -> list[RunMetric]:
+    """The points of a run's curves, of each step its last line."""
+    newest = {(str(row["stage"])[:10], int(row["step"])): row for row in rows}
+    return [
+        RunMetric(run=run, stage=stage, step=step, data={name: row.get(name) for name in CURVE})
+        for (stage, step), row in newest.items()
+    ]
 
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"

@@ -139,28 +139,26 @@ def found_run(pk: int) -> Run:
     )
 
 
+STEERED = {
+    "cancel": (
+        services.run_cancel,
+        "Stopping at the next step. The last checkpoint is kept; resume goes on from it.",
+    ),
+    "resume": (services.run_resume, "Queued again. It goes on from its last checkpoint."),
+}
+
+
 @require_POST
-def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+def run_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Cancel or resume a run."""
+    change, said = STEERED[verb]
     try:
-        services.run_cancel(run=found_run(pk), actor=request.user)
+        change(run=found_run(pk), actor=request.user)
+        messages.success(request, said)
     except TraceError as error:
         messages.error(request, str(error))
-    else:
-        said = "Stopping at the next step. The last checkpoint is kept; resume goes on from it."
-        messages.success(request, said)
     from_queue = request.POST.get("next") == "queue"
     return redirect("training:queue") if from_queue else redirect("training:detail", pk)
-
-
-@require_POST
-def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    try:
-        services.run_resume(run=found_run(pk), actor=request.user)
-    except TraceError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, "Queued again. It goes on from its last checkpoint.")
-    return redirect("training:detail", pk)
 
 
 # The queue of the worker that trains; the part of its page that moves is asked for every five seconds.
