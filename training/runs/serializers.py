@@ -102,7 +102,7 @@ class RunIn(InputSerializer):
         return found
 
     def validate_cloned_from(self, value: int | None) -> Run | None:
-        found = Run.objects.filter(pk=value).first()
+        found = Run.objects.filter(pk=value or 0).first()
         if value is not None and found is None:
             raise serializers.ValidationError(f"There is no run {value}.")
         return found

@@ -77,7 +77,7 @@ def moving(run: Run) -> dict[str, Any]:
 def drawn(run: Run, request: HttpRequest) -> dict[str, Any]:
     """The curves, whose size does not depend on how long the run is."""
     log = request.GET.get("scale") == "log"
-    return {"curves": curves.of_run(run, log=log), "scale": "log" if log else "linear"}
+    return {"charts": curves.of_run(run, log=log), "scale": "log" if log else "linear"}
 
 
 @require_GET
