@@ -82,11 +82,6 @@ class GridPlan:
     def builds(self) -> list[Source]:
         return [source for source in self.sources if not source.id]
 
-    def build_options(self, source: Source) -> dict[str, Any]:
-        """As the snapshot service takes them."""
-        options = {"branches": list(self.branches), "rrb": self.rrb, "seed": self.snapshot_seed}
-        return {"strategy": source.strategy, "per_rule": source.per_rule, **options}
-
     @property
     def axes(self) -> tuple[tuple[Any, ...], ...]:
         return (self.seeds, self.sources, self.formats, self.memos, self.retrievals)

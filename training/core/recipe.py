@@ -321,11 +321,6 @@ OF_POCKET = {"pocket", "encoder_lr", "rows_lr", "replay"}  # a named base reads 
 OF_NAMED = {"lora", "max_seq_len", "max_new_tokens", "embeddings", "empty_thinking_share"}
 
 
-def is_read(name: str, base: str) -> bool:
-    """Whether a training of this base reads the field."""
-    return (OF_NAMED if base == POCKET else OF_POCKET).isdisjoint(name.split("."))
-
-
 def flat(recipe: Recipe | Mapping[str, Any]) -> dict[str, Any]:
     """{dotted name: value} of a recipe, or of one as the database keeps it, in its order."""
     found: dict[str, Any] = {}

@@ -87,8 +87,14 @@ def built_snapshots(ctx: JobContext, plan: GridPlan) -> dict[Source, Snapshot]:
     with ctx.guard():
         for source in plan.builds():
             if str(source) not in builds:
-                options = plan.build_options(source)
-                builds[str(source)] = snapshot_start(**options, actor=ctx.job.created_by).pk
+                builds[str(source)] = snapshot_start(
+                    strategy=source.strategy,
+                    per_rule=source.per_rule,
+                    branches=list(plan.branches),
+                    rrb=plan.rrb,
+                    seed=plan.snapshot_seed,
+                    actor=ctx.job.created_by,
+                ).pk
         keep_builds(ctx, builds)
     known = Job.objects.in_bulk(list(builds.values()))
     found: dict[Source, Snapshot] = {}

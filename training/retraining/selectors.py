@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from rules.models import Rule, RuleVersion
 from synthesis.models import Decision, LoopSettings, Sample, Snapshot
 from trace_site.audit.models import AuditEntry
+from trace_site.database import database_now
 from trace_site.jobs import Job
 from trace_site.worker import load
 from training.core.retraining import Facts, Failure, Limits, RetrainVerdict, judge
@@ -109,12 +109,9 @@ def standing(policy: RetrainPolicy) -> Standing:
     # one retraining at a time, whoever asked for it
     training = Job.objects.filter(ON_THE_WORKER, state__in=UNDER_WAY).order_by("id").first()
     changed_at, change = newest_change()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        now: datetime = cursor.fetchone()[0]
     loop = LoopSettings.now()
     facts = Facts(
-        now=now,
+        now=database_now(),
         approved=new_samples(policy, last).count(),
         taught=sum(rule.taught for rule in rules),
         change=change,

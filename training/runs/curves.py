@@ -149,11 +149,6 @@ class StageState:
     def label(self) -> str:
         return STAGES.get(self.stage, self.stage)
 
-    @property
-    def percent(self) -> int:
-        steps = self.newest.get("steps") or 0
-        return min(100, round(100 * self.newest.get("step", 0) / steps)) if steps else 0
-
 
 def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageState]:
     """The plan of a run and how far it is; one query."""

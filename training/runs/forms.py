@@ -158,8 +158,9 @@ def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
     """The fields that the base reads. own: texts by dotted name; what it lacks has the base's default."""
     defaults, paper = texts_of(default_recipe(base)), texts_of(default_recipe(PAPER))
     groups = {name: FieldGroup(title, []) for name, title in recipes.GROUPS.items()}
+    unread = recipes.OF_NAMED if base == recipes.POCKET else recipes.OF_POCKET
     for name, field in FIELDS.items():
-        if not recipes.is_read(name, base):
+        if not unread.isdisjoint(name.split(".")):
             continue
         told = paper[name] if field.source == "paper" else ""
         row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)

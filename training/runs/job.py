@@ -65,7 +65,7 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
             last = trained(ctx, run, step, snapshot, last.export if last else None)
         if last is None:  # the row without any stage: the base with its token rows, to compare with
             export = run_stage(ctx, run, "base", "untrained base", snapshot, base_folder(run))
-            last = Trained(export, *put_export(ctx, run, "base", export))
+            last = put_export(ctx, run, "base", export)
         with ctx.guard():
             model = publish_model(run, plan, last)
         # curves and logs stay on this machine, checkpoints and the copies of the exports go
@@ -92,12 +92,12 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | 
     told = read_json(done) if done.is_file() else {}
     facts = {name: told[name] for name in ("stage", "training") if name in told}
     refuse_unfinished(run, step.stage, facts.get("training") or {})
-    key, digest = put_export(ctx, run, step.stage, export)
+    made = put_export(ctx, run, step.stage, export)
     with ctx.guard():
-        keep_stage(run, step, Trained(export, key, digest))
+        keep_stage(run, step, made)
         note_summary(ctx, run, step.stage, facts)
         transaction.on_commit(lambda: wake_waiting(step.key, run))
-    return Trained(export, key, digest)
+    return made
 
 
 def claim(ctx: JobContext, key: str) -> Job | None:
@@ -142,12 +142,12 @@ def keep_stage(run: Run, step: Step, made: Trained) -> None:
     )
 
 
-def put_export(ctx: JobContext, run: Run, stage: str, export: Path) -> tuple[str, str]:
-    """Put an export into the store: (key, digest). The key carries the fence: a worker that lost its lease writes
-    beside the owner's files, never over them."""
+def put_export(ctx: JobContext, run: Run, stage: str, export: Path) -> Trained:
+    """Put an export into the store. The key carries the fence: a worker that lost its lease writes beside the owner's
+    files, never over them."""
     ctx.check()
     key = f"models/{run.key}/{stage}-{ctx.job.pk}-{ctx.job.fence}"
-    return key, store().put_dir(export, key)
+    return Trained(export, key, store().put_dir(export, key))
 
 
 def refuse_unfinished(run: Run, stage: str, told: dict[str, Any]) -> None:

@@ -103,12 +103,10 @@ def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpRespon
     """The whole log of every stage where its files are on this machine, else the last lines that were kept."""
     run = found_run(pk)
     files = reads.log_files(run)
-    name = f'attachment; filename="run-{run.pk}.log"'
+    headers = {"Content-Disposition": f'attachment; filename="run-{run.pk}.log"'}
     if not files:
-        return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers={"Content-Disposition": name})
-    answer = StreamingHttpResponse(reads.lines_of(files), content_type="text/plain; charset=utf-8")
-    answer["Content-Disposition"] = name
-    return answer
+        return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers=headers)
+    return StreamingHttpResponse(reads.lines_of(files), "text/plain; charset=utf-8", headers=headers)
 
 
 @require_GET
