@@ -60,12 +60,12 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
     return plans.forecast(steps, set(kept))
 
 
-def grid_start(*, plan: GridPlan, actor: Any = None, wake: bool = True) -> Job:
+def grid_start(*, plan: GridPlan, actor: Any = None) -> Job:
     """Queue the building of the plan's snapshots and then its runs; the job's result names the grid."""
     snapshots_of(plan)
     plan_recipe(plan)  # what is wrong with either is told at once
     title = f"grid {plan.name or f'of {len(plan.cells())} cells'}"
-    return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor, wake=wake)
+    return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor)
 
 
 def run_grid(ctx: JobContext) -> dict[str, Any]:

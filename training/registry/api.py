@@ -137,7 +137,7 @@ class TrainingModelRollback(ApiView):
         replaces becomes previous, and the move records what was rolled back.
         """
         model = model_row(pk)
-        move = registry.roll_back(to=model, actor=request.user, **self.read(MoveIn))
+        move = registry.roll_back(model=model, actor=request.user, **self.read(MoveIn))
         return Response(AliasMoveOut(move).data)
 
 

@@ -155,16 +155,16 @@ def promote(
 
 
 @transaction.atomic
-def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMove:
+def roll_back(*, actor: Any, model: Model | None = None, note: str = "") -> AliasMove:
     """Make an earlier champion champion again (None: the nearest that has files); what is rolled back becomes previous.
 
     No gate is asked, so nobody comes back this way who was gone back from: `earlier_champions`. Raises TraceError
-    `bad_state` when there is nothing to go back to, or `to` is none of them.
+    `bad_state` when there is nothing to go back to, or the model is none of them.
     """
     hold_lock(ALIAS_LOCK)
     old, moves = newest(Alias.CHAMPION), champion_moves()
     earlier = earlier_champions(moves)
-    model = to or next((one for one in earlier if one.removed_at is None), None)
+    model = model or next((one for one in earlier if one.removed_at is None), None)
     if old is None or model is None:
         hint = "Promote a model instead: manage.py promote --model ID."
         problem = f"there is no earlier champion to go back to: {no_way_back(moves)}."

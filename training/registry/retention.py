@@ -196,13 +196,13 @@ def _leftovers() -> list[str]:
 
 
 @transaction.atomic
-def keep_by_hand(*, model: Model, because: str, actor: Any) -> Model:
-    """Let retention pass this model by; an empty `because` takes the mark away."""
+def keep_by_hand(*, model: Model, note: str, actor: Any) -> Model:
+    """Let retention pass this model by; `note`: why, an empty one takes the mark away."""
     hold_lock(ALIAS_LOCK)
     row = Model.objects.select_for_update().get(pk=model.pk)
-    if because and row.removed_at is not None:
+    if note and row.removed_at is not None:
         raise TraceError(f"the files of model {row.pk} are gone already.", code="removed")
-    row.kept_because = because.strip()[:300]
+    row.kept_because = note.strip()[:300]
     row.save(update_fields=["kept_because"])
     action = "model.kept" if row.kept_because else "model.no_longer_kept"
     audit_models.record(actor=actor, action=action, obj=row, detail={"because": row.kept_because})
