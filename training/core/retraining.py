@@ -93,11 +93,8 @@ def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
         runs = "1 synthesis run is" if facts.writing == 1 else f"{facts.writing} synthesis runs are"
         found.keeps.append(f"{runs} writing samples, which would make a snapshot of now stale at once.")
     if facts.reading:
-        wait = (
-            "1 sample of a rule that is being read waits"
-            if facts.reading == 1
-            else (f"{facts.reading:,} samples of rules that are being read wait")
-        )
+        several = f"{facts.reading:,} samples of rules that are being read wait"
+        wait = "1 sample of a rule that is being read waits" if facts.reading == 1 else several
         found.keeps.append(f"{wait} for a reviewer; training waits for them for a day at most.")
     if facts.busy:
         found.keeps.append(f"{facts.busy}: one at a time.")

@@ -407,9 +407,8 @@ class Served:
     without: tuple[str, ...] = ()
     newer: tuple[dict[str, Any], ...] = ()
     clauses: tuple[dict[str, Any], ...] = ()
-    moved: tuple[
-        str, ...
-    ] = ()  # tokens of clauses in force that it was not taught, and of those it was that are not
+    # tokens of clauses in force that it was not taught, and of those it was that are not
+    moved: tuple[str, ...] = ()
 
     @classmethod
     def now(cls, model: Model) -> "Served":

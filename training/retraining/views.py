@@ -21,7 +21,7 @@ from training.core.recipe import STAGES, Recipe, from_dict
 from training.models import Retraining, RetrainPolicy, Run
 from training.retraining import services
 from training.retraining.selectors import last_of, new_samples, standing
-from training.retraining.services import LONGEST_QUIET, policy_recipe
+from training.retraining.services import policy_recipe
 from training.runs.estimates import Estimator, made_stages
 from training.runs.forms import BaseField
 from training.runs.services import plain_hash_of, read_yaml
@@ -29,6 +29,7 @@ from training.runs.services import plain_hash_of, read_yaml
 # The form of a retraining policy: the cell, what starts it, and how its snapshot is built.
 
 MOST = 1_000_000
+LONGEST_QUIET = 7 * 24 * 60  # a week
 SNAPSHOT = ("strategy", "per_rule", "branches", "rrb", "domain", "strict", "snapshot_seed")
 
 

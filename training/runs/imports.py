@@ -28,7 +28,7 @@ from training.core.recipe import Recipe
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal
 from training.models import Model, Run, RunMetric
-from training.runs.job import Trained, evaluation_key, keep_stage, known_stage, publish_model
+from training.runs.job import Trained, keep_stage, known_stage, made, publish_model
 from training.runs.services import run_key, run_steps, run_values
 from training.runs.stages import points_of, read_metrics
 
@@ -88,20 +88,15 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
         run, is_new = run_for(key, recipe, snapshot, stored[-1], actor)
         if is_new:
             # every delivered stage that is not known yet, for the runs that need it
-            for step, made in zip(steps, stored, strict=True) if proven and steps else ():
+            for step, kept in zip(steps, stored, strict=True) if proven and steps else ():
                 if known_stage(step.key) is None:
-                    keep_stage(run, step, made)
+                    keep_stage(run, step, kept)
             note(run, found)
             last_facts = {"imported": folder.name, "code": last.done.get("code", {})}
             model = publish_model(run, plan, stored[-1], **last_facts)
             detail = {"model": model.pk, "folder": folder.name, "cell": run.cell, "stages_shared": proven}
             audit_models.record(actor=actor, action="run.imported", obj=run, detail=detail)
-    model = Model.objects.get(run=run)
-    evaluation = Job.objects.filter(idempotency_key=evaluation_key(model)).first()
-    return {
-        **{"run": run.pk, "model": model.pk, "new": is_new, "stages_shared": proven},
-        "evaluation_job": evaluation.pk if evaluation else None,
-    }
+    return {**made(Model.objects.get(run=run)), "new": is_new, "stages_shared": proven}
 
 
 def steps_of(found: list[Delivery], plan: list[Step], snapshot: Snapshot) -> list[Step]:

@@ -50,11 +50,10 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
     run = Run.objects.select_related("snapshot").get(pk=ctx.params["run"])
     model = Model.objects.filter(run=run, removed_at=None).first()
     if model is None:
-        plan = run_steps(recipes.stored(run.recipe), run.snapshot)
+        recipe = recipes.stored(run.recipe)
+        plan = run_steps(recipe, run.snapshot)
         snapshot = store().get_dir(run.snapshot.store_key, run.snapshot.store_digest)
-        expected = {
-            one.stage: one.seconds for one in estimate(recipes.stored(run.recipe), run.snapshot).stages
-        }
+        expected = {one.stage: one.seconds for one in estimate(recipe, run.snapshot).stages}
         with ctx.guard():
             run.hardware = hardware_facts(settings.ML_THREADS)
             # the seconds tell those who watch what is left after the stage that the job is in
@@ -73,8 +72,13 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
         for folder in (*map(stage_folder, own), base_folder(run)):
             for part in ("checkpoints", "export"):
                 shutil.rmtree(folder / part, ignore_errors=True)
-    follow_up = Job.objects.filter(idempotency_key=evaluation_key(model)).first()
-    return {"run": run.pk, "model": model.pk, "evaluation_job": follow_up.pk if follow_up else None}
+    return made(model)
+
+
+def made(model: Model) -> dict[str, Any]:
+    """The result of a job that made it: with the job that evaluates it, if there is one."""
+    evaluations = Job.objects.filter(idempotency_key=evaluation_key(model)).values_list("pk", flat=True)
+    return {"run": model.run_id, "model": model.pk, "evaluation_job": evaluations.first()}
 
 
 def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | None) -> Trained:
@@ -92,12 +96,12 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | 
     told = read_json(done) if done.is_file() else {}
     facts = {name: told[name] for name in ("stage", "training") if name in told}
     refuse_unfinished(run, step.stage, facts.get("training") or {})
-    made = put_export(ctx, run, step.stage, export)
+    kept = put_export(ctx, run, step.stage, export)
     with ctx.guard():
-        keep_stage(run, step, made)
+        keep_stage(run, step, kept)
         note_summary(ctx, run, step.stage, facts)
         transaction.on_commit(lambda: wake_waiting(step.key, run))
-    return made
+    return kept
 
 
 def claim(ctx: JobContext, key: str) -> Job | None:
@@ -226,8 +230,8 @@ def evaluation_request(*, model: Model, actor: Any = None) -> Job:
 
 def provenance(run: Run, plan: list[Step]) -> dict[str, Any]:
     """What a model was made from: snapshot, rules, base, recipe, the stages with who trained each, code, hardware."""
-    made = TrainedStage.objects.filter(key__in=[step.key for step in plan])
-    trainers = dict(made.values_list("key", "run_id"))
+    kept = TrainedStage.objects.filter(key__in=[step.key for step in plan])
+    trainers = dict(kept.values_list("key", "run_id"))
     snapshot, rules = run.snapshot, run.snapshot.manifest.get("rules", [])
     return {
         "snapshot": {"id": snapshot.pk, "hash": snapshot.hash, "catalog_hash": snapshot.catalog_hash},

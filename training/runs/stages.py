@@ -54,9 +54,8 @@ def run_stage(
     if not finished(folder):
         wait_for_predecessor(ctx, folder)
     if not finished(folder):  # the one before us may have come to its end meanwhile
-        if (
-            folder / "done.json"
-        ).is_file():  # it has lost its export: its curves begin again with its first step
+        # it has lost its export: its curves begin again with its first step
+        if (folder / "done.json").is_file():
             for name in ("done.json", "metrics.jsonl", "log.txt"):
                 (folder / name).unlink(missing_ok=True)
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
