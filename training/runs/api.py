@@ -148,14 +148,9 @@ class MetricsIn(InputSerializer):
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
 
-def run_row(pk: int) -> Run:
-    row: Run = get_object_or_404(selectors.runs(), pk=pk)
-    return row
-
-
 def answer(pk: int, **options: Any) -> Response:
     """The run as it is now."""
-    run = run_row(pk)
+    run = get_object_or_404(selectors.runs(), pk=pk)
     facts = {name: getattr(run, name) for name in ("recipe", "hardware", "summary")}
     stages = stage_states(run, newest_points(run))
     return Response(TrainingRunDetail({"run": run, "stages": stages, **facts}).data, **options)
@@ -237,7 +232,7 @@ class TrainingRunMetrics(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """Read the curves of a training run."""
         given = self.read_query(MetricsIn)
-        run = run_row(pk)
+        run = get_object_or_404(Run.objects.only("pk"), pk=pk)
         found = buckets([run.pk], SHOWN, given["points"])
         stages = [{"stage": stage, "points": rows} for (_, stage), rows in found.items()]
         return Response(MetricsOut({"run": run.pk, "stages": stages}).data)
@@ -247,7 +242,7 @@ class TrainingRunCancel(ApiView):
     @extend_schema(responses={200: TrainingRunDetail, 409: ENDED})
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a training run. It stops at the next step; the last checkpoint is kept, and resume goes on from it."""
-        services.run_cancel(run=run_row(pk), actor=request.user)
+        services.run_cancel(run=get_object_or_404(selectors.runs(), pk=pk), actor=request.user)
         return answer(pk)
 
 
@@ -257,7 +252,7 @@ class TrainingRunResume(ApiView):
         """Resume a training run. Queues a run that failed or was cancelled again; it goes on from its last
         checkpoint.
         """
-        services.run_resume(run=run_row(pk), actor=request.user)
+        services.run_resume(run=get_object_or_404(selectors.runs(), pk=pk), actor=request.user)
         return answer(pk)
 
 
