@@ -51,11 +51,8 @@ def train_stage(
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
         if learns != "none":
             report(0, 0, "encoding the records")
-            replay: list[Any] = []
-            if name == "stage1":
-                examples, told = trainee.memory(snapshot, recipe)
-            else:
-                examples, replay, told = trainee.retrieval(snapshot, recipe)
+            read = trainee.memory if name == "stage1" else trainee.retrieval
+            examples, replay, told = read(snapshot, recipe)
             run.log(f"{name}: " + ", ".join(f"{key.lower()} {count}" for key, count in told.items()))
             stage = getattr(recipe, name)
             state = fit(trainee, examples, stage, recipe, run, name, report, replay)
