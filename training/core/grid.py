@@ -74,10 +74,8 @@ class GridPlan:
     def as_dict(self) -> dict[str, Any]:
         """As it is declared, kept and read again."""
         sources = [one.id or f"{one.strategy}:{one.per_rule}" for one in self.sources]
-        data = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
-        }
-        return {"snapshots": sources, **{name: value for name, value in data.items() if name != "sources"}}
+        own = {name: value for name, value in asdict(self).items() if name != "sources"}
+        return {"snapshots": sources, **own}
 
     def builds(self) -> list[Source]:
         return [source for source in self.sources if not source.id]
@@ -118,7 +116,7 @@ def read_plan(data: Any) -> GridPlan:
 def _sources(given: Any) -> tuple[Source, ...]:
     found: list[Source] = []
     for entry in _listed("snapshots", given if given is not None else []):
-        found += [Source(id=_count("snapshots", entry))] if isinstance(entry, int) else sweep(str(entry))
+        found += sweep(str(entry))
     return tuple(_once("snapshots", found))
 
 

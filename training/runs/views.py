@@ -164,9 +164,7 @@ def run_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 @require_GET
 def queue_page(request: HttpRequest, template: str = "training/queue.html") -> HttpResponse:
-    found = reads.queue()
-    context = {"queue": found, "active": bool(found.running or found.waiting)}
-    return render(request, template, context)
+    return render(request, template, {"queue": reads.queue()})
 
 
 # Two to six runs beside each other, under an address of its own.
@@ -268,9 +266,8 @@ def recipe_fields(request: HttpRequest) -> HttpResponse:
 def run_estimate(request: HttpRequest) -> HttpResponse:
     """Fragment: what the form as it stands would do; starts nothing."""
     form = RunForm(request.GET)
-    form.is_valid()
-    wrong = [str(text) for texts in form.errors.values() for text in texts]
-    if wrong or "recipe" not in form.cleaned_data:
+    if not form.is_valid():
+        wrong = [str(text) for texts in form.errors.values() for text in texts]
         return render(request, "training/_estimate.html", {"wrong": wrong})
     snapshot: Snapshot = form.cleaned_data["snapshot"]
     recipe: Recipe = form.cleaned_data["recipe"]
