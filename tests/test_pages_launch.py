@@ -17,13 +17,18 @@ from trace_site.worker import Worker
 from training.core import recipe as recipes
 from training.core.recipe import FIELDS
 from training.models import Run, RunMetric, TrainedStage
-from training.runs.forms import FILLED_FOR, typed_recipe
+from training.runs.forms import FILLED_FOR, edited
 from training.runs.services import run_steps
-from training.runs.stages import default_recipe
+from training.runs.stages import chosen_recipe, default_recipe
 
 pytestmark = pytest.mark.django_db
 CELLS = [(f, m, r) for f in "abc" for m in ("m", "mr", "none") for r in ("none", "n", "r", "r+R", "n>r")]
 ALIVE = {"cpu": "CPU X", "gpu": "", "threads": 2, "cores": 2, "memory_gb": 16}
+
+
+def typed_recipe(base, sent):
+    cell = {"base": base, "format": "a", "memo": "m", "retrieval": "r", "seed": 0}
+    return chosen_recipe(cell, edited(base, sent))
 
 
 NAMED = "google/gemma-4-E4B-it"

@@ -114,9 +114,7 @@ def read_plan(data: Any) -> GridPlan:
 
 
 def _sources(given: Any) -> tuple[Source, ...]:
-    found: list[Source] = []
-    for entry in _listed("snapshots", given if given is not None else []):
-        found += sweep(str(entry))
+    found = [source for entry in _listed("snapshots", given or []) for source in sweep(str(entry))]
     return tuple(_once("snapshots", found))
 
 

@@ -19,16 +19,15 @@ from trace_site.rest.schema import InputSerializer, few_values, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import AnyFormat, ApiView, keyset_response
 from training.core import estimate as sums
-from training.core import recipe as recipes
 from training.core.estimate import Amount
-from training.core.recipe import CELL, POCKET, Recipe
+from training.core.recipe import CELL, POCKET
 from training.models import Run
 from training.registry import selectors
 from training.runs import services
 from training.runs.curves import BUCKETS, SHOWN, Bucket, StageState, buckets, newest_points, stage_states
 from training.runs.estimates import Estimate, estimate
 from training.runs.selectors import narrowed
-from training.runs.stages import default_recipe, over_default
+from training.runs.stages import chosen_recipe, default_recipe
 
 
 class TrainingRun(Shape, of=Run):
@@ -156,12 +155,6 @@ def answer(pk: int, **options: Any) -> Response:
     return Response(TrainingRunDetail({"run": run, "stages": stages, **facts}).data, **options)
 
 
-def recipe_of(given: dict[str, Any]) -> Recipe:
-    """The base's default with the given fields over it. Raises `bad_recipe`."""
-    recipe = recipes.from_dict(over_default(given["base"], given.get("recipe") or {}))
-    return recipe.with_cell(**{name: given[name] for name in CELL})
-
-
 class TrainingRunsList(ApiView):
     content_negotiation_class = AnyFormat
 
@@ -177,7 +170,7 @@ class TrainingRunsList(ApiView):
         made before is answered instead of training again, and a stage that another run trained is reused.
         """
         given = self.read(RunIn)
-        recipe, snapshot = recipe_of(given), given["snapshot"]
+        recipe, snapshot = chosen_recipe(given, given.get("recipe") or {}), given["snapshot"]
         if refused := sums.refusal(recipe, snapshot.counts):
             raise TraceError(refused, code="no_samples", where=f"snapshot {snapshot.pk}")
         run = services.run_create(
@@ -193,7 +186,8 @@ class TrainingEstimate(ApiView):
         already; each figure says what it rests on.
         """
         given = self.read(RunIn)
-        return Response(RunEstimateOut(estimate(recipe_of(given), given["snapshot"])).data)
+        recipe = chosen_recipe(given, given.get("recipe") or {})
+        return Response(RunEstimateOut(estimate(recipe, given["snapshot"])).data)
 
 
 class TrainingBasesList(ApiView):

@@ -11,10 +11,10 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.recipe import LONGEST_TEXT
 from training.core import estimate
 from training.core import recipe as recipes
-from training.core.recipe import CELL, FIELDS, Recipe, RecipeField, flat
+from training.core.recipe import FIELDS, Recipe, RecipeField, flat
 from training.models import Run
 from training.runs.services import configured_bases, read_yaml, require_configured
-from training.runs.stages import default_recipe, over_default
+from training.runs.stages import chosen_recipe, default_recipe
 
 FORMAT_HELP = {
     "a": ("Flat", "One new token per tool. Shortest answers, most new tokens."),
@@ -99,8 +99,7 @@ class RunForm(forms.Form):
         if self.errors:
             return data
         try:
-            cell = {name: data[name] for name in CELL}
-            data["recipe"] = typed_recipe(data["base"], self.data).with_cell(**cell)
+            data["recipe"] = chosen_recipe(data, edited(data["base"], self.data))
             refused = estimate.refusal(data["recipe"], data["snapshot"].counts)
         except TraceError as error:
             self.add_error(None, str(error))
@@ -110,13 +109,9 @@ class RunForm(forms.Form):
         return data
 
 
-def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
-    """The base's default recipe with what was typed over it; a field left empty keeps its default."""
-    return recipes.from_dict(over_default(base, {**edited(base, posted), "base": base}))
-
-
 def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
-    """The texts that a person changed: what was filled in for another base does not go along to this one."""
+    """The texts that a person changed: a field left empty keeps its default, and what was filled in for another base
+    does not go along to this one."""
     defaults = texts_of(default_recipe(str(posted.get(FILLED_FOR, "")) or base))
     texts = {name: str(posted.get(name, "")).strip() for name in FIELDS}
     return {name: text for name, text in texts.items() if text not in ("", defaults[name])}

@@ -20,6 +20,7 @@ from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext
+from trace_site.lib.child import tail
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from trace_site.paging import number_of
@@ -173,8 +174,7 @@ def note(run: Run, found: list[Delivery]) -> None:
     run.hardware = found[-1].done.get("hardware", {})
     names = ("stage", "training")
     run.summary = {one.stage: {n: one.done[n] for n in names if n in one.done} for one in found}
-    log = found[-1].folder / "log.txt"
-    run.log_tail = log.read_text("utf-8", errors="replace")[-4000:].replace("\0", "") if log.is_file() else ""
+    run.log_tail = tail(found[-1].folder / "log.txt")
     run.save(update_fields=["hardware", "summary", "log_tail"])
     rows = [row for one in found for row in read_metrics(one.folder / "metrics.jsonl", 0)[0]]
     RunMetric.objects.bulk_create(points_of(run, rows), ignore_conflicts=True, batch_size=1000)

@@ -24,7 +24,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from trace_site.outages import AWAY
 from training.core import recipe as recipes
-from training.core.recipe import POCKET, Recipe, flat, nested
+from training.core.recipe import CELL, POCKET, Recipe, flat, nested
 from training.core.rundir import is_intact
 from training.models import Run, RunMetric
 
@@ -197,6 +197,12 @@ def default_recipe(base: str) -> Recipe:
 def over_default(base: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """The base's default recipe with some fields over it, as `recipes.from_dict` and `recipes.stored` read it."""
     return nested(flat(default_recipe(base)) | flat(own))
+
+
+def chosen_recipe(cell: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
+    """The default of the cell's base with some fields over it, for the cell. Raises `bad_recipe`."""
+    recipe = recipes.from_dict(over_default(cell["base"], own))
+    return recipe.with_cell(**{name: cell[name] for name in CELL})
 
 
 def stage_folder(key: str) -> Path:
