@@ -57,10 +57,10 @@ T = TypeVar("T")
 
 def option(default: T, limit: Limit, about: str, group: str = "", choices: tuple[str, ...] = ()) -> T:
     """A field of a recipe. about: "[source] Label: one plain sentence"; group: of GROUPS, that of its part if empty."""
-    found = re.fullmatch(r"\[(\w+)\] (.+?): (.+)", about)
+    found = re.fullmatch(r"\[(?P<source>\w+)\] (?P<label>.+?): (?P<help>.+)", about)
     assert found is not None, about
-    told = dict(zip(("source", "label", "help"), found.groups(), strict=True))
-    made: T = field(default=default, metadata={**told, "limit": limit, "group": group, "choices": choices})
+    told = {**found.groupdict(), "limit": limit, "group": group, "choices": choices}
+    made: T = field(default=default, metadata=told)
     return made
 
 

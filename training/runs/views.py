@@ -38,10 +38,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 
 def table(runs: Iterable[Run]) -> dict[str, Any]:
     """What a table of runs needs beside its rows."""
-    rows = list(runs)
-    for run in rows:
-        run.seconds = selectors.seconds(run)  # type: ignore[attr-defined]
-    return {"runs": rows, "aliases": selectors.alias_names(registry.current_aliases())}
+    return {"runs": list(runs), "aliases": selectors.alias_names(registry.current_aliases())}
 
 
 @require_GET
@@ -69,7 +66,6 @@ def moving(run: Run) -> dict[str, Any]:
         "newest": newest,
         "stage": STAGES.get(stage, stage),
         "seen": curves.seen(points),
-        "seconds": selectors.seconds(run),
         "log_lines": [line for line in run.log_tail.splitlines() if line.strip()][-LOG_LINES:],
     }
 
