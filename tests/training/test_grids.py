@@ -51,7 +51,10 @@ def test_grid_queues_a_run_per_cell_in_training_order():
 def test_equal_plan_is_the_same_grid_and_goes_on_where_it_ended():
     plan = plan_on(make_snapshot())
     grid = create(plan)
-    assert grids_services.grid_cancel(grid=grid) == 4 and grids_services.grid_cancel(grid=grid) == 0
+    assert (
+        grids_services.grid_steer(grid=grid, verb="cancel") == 4
+        and grids_services.grid_steer(grid=grid, verb="cancel") == 0
+    )
     again = create(read_plan({**plan.as_dict(), "retrievals": ["r", "n"], "name": "said otherwise"}))
     assert again == grid and GridCell.objects.count() == 4
     assert set(Job.objects.filter(kind="training").values_list("state", flat=True)) == {"queued"}
@@ -184,7 +187,7 @@ def test_resume_queues_only_what_ended_badly():
     done, failed, *_ = Job.objects.filter(kind="training").order_by("pk")
     Job.objects.filter(pk=done.pk).update(state="done")
     Job.objects.filter(pk=failed.pk).update(state="failed")
-    assert grids_services.grid_resume(grid=grid) == 1
+    assert grids_services.grid_steer(grid=grid, verb="resume") == 1
 
 
 def test_command_shows_a_plan_before_anything_starts(capsys, tmp_path):
@@ -247,8 +250,9 @@ def test_command_names_what_is_wrong(options, error):
 
 def test_run_made_by_hand_becomes_a_cell_of_the_grid(django_assert_max_num_queries):
     snapshot = make_snapshot()
+    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": "n"}
     by_hand = grids_services.run_create(
-        snapshot=snapshot, base="some/base", format="a", memo="m", retrieval="n"
+        snapshot=snapshot, recipe=stages.default_recipe("some/base").with_cell(**cell)
     )
     make_run(snapshot=snapshot)
     grid = create(plan_on(snapshot))

@@ -39,7 +39,7 @@ def create(snapshot, **cell):
     from training.core.recipe import Recipe
 
     fields = {"base": BASE, "format": "a", "memo": "m", "retrieval": "r", **cell}
-    return run_create(snapshot=snapshot, recipe=Recipe(), **fields)
+    return run_create(snapshot=snapshot, recipe=Recipe(**fields))
 
 
 def test_adopted_run_has_its_model_curves_lineage_and_a_queued_evaluation(snapshot, tmp_path, user_with):

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 import yaml
+from django.core.exceptions import ValidationError
 from django.db.models.functions import Now
 
 from tests.factories import make_model, make_snapshot
@@ -36,9 +37,10 @@ def fake_trainer(monkeypatch, settings, tmp_path):
     settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
 
 
-def create(**overrides):
-    cell = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R"}
-    return run_create(**{"snapshot": overrides.pop("snapshot", None) or make_snapshot(), **cell, **overrides})
+def create(snapshot=None, recipe=None, origin=None, **overrides):
+    cell = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R", **overrides}
+    recipe = (recipe or default_recipe(cell["base"])).with_cell(**cell)
+    return run_create(snapshot=snapshot or make_snapshot(), recipe=recipe, **(origin or {}))
 
 
 def behave(monkeypatch, **behaviour):
@@ -206,7 +208,7 @@ def test_run_that_is_asked_for_again_goes_on_with_what_only_changes_its_speed():
 def test_run_keeps_why_it_was_started_and_what_it_was_cloned_from():
     snapshot = make_snapshot()
     first = create(snapshot=snapshot)
-    second = create(snapshot=snapshot, seed=1, why=Run.Why.POLICY, cloned_from=first)
+    second = create(snapshot=snapshot, seed=1, origin={"why": Run.Why.POLICY, "cloned_from": first})
     assert (second.why, second.cloned_from) == ("policy", first)
     assert AuditEntry.objects.get(object_id=str(second.pk), action="run.created").detail["why"] == "policy"
 
@@ -216,7 +218,7 @@ def test_bases_are_named_once_the_default_first_and_pocket_always(settings):
     assert configured_bases() == ["org/a-1B", "pocket", "org/b-2B"]
     settings.BASE_MODEL, settings.BASE_MODELS = "pocket", []
     assert configured_bases() == ["pocket"]
-    with pytest.raises(TraceError, match="'org/a-1B' is not configured here; the bases are pocket"):
+    with pytest.raises(ValidationError, match="'org/a-1B' is not configured here; the bases are pocket"):
         require_configured("org/a-1B")
 
 

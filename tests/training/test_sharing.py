@@ -30,8 +30,8 @@ def fake_trainer(monkeypatch, settings, tmp_path):
 
 
 def create(snapshot, retrieval="r", **overrides):
-    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": retrieval}
-    return run_create(snapshot=snapshot, **{**cell, **overrides})
+    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": retrieval, **overrides}
+    return run_create(snapshot=snapshot, recipe=stages.default_recipe(cell["base"]).with_cell(**cell))
 
 
 @pytest.mark.django_db

@@ -51,6 +51,7 @@ from training.models import AliasMove, Model
 from training.registry.registry import promote
 from training.runs.job import evaluation_key, evaluation_request
 from training.runs.services import run_create
+from training.runs.stages import default_recipe
 
 DATA = settings.BASE_DIR / "trace_site" / "demo"
 FORMAT, MEMO = "a", "m"
@@ -301,9 +302,9 @@ def model_steps(name: str, retrieval: str) -> list[Step]:
 
     def train() -> Job | None:
         snapshot = Snapshot.objects.earliest("pk")
-        base = settings.BASE_MODEL
-        run = run_create(snapshot=snapshot, base=base, format=FORMAT, memo=MEMO, retrieval=retrieval)
-        return run.job
+        cell = {"base": settings.BASE_MODEL, "format": FORMAT, "memo": MEMO, "retrieval": retrieval}
+        recipe = default_recipe(settings.BASE_MODEL).with_cell(**cell)
+        return run_create(snapshot=snapshot, recipe=recipe).job
 
     def evaluated() -> bool:
         key = evaluation_key(models.earliest("pk"))
