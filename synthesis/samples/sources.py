@@ -87,17 +87,14 @@ def texts_then(marks: Mapping[str, str]) -> dict[str, tuple[str, datetime]]:
 
 def load_catalog(*, neighbours: bool = True) -> CatalogView:
     """Every active tool; with its neighbours, which must have been computed."""
-    view = _view(Tool.objects.filter(status=Tool.Status.ACTIVE))
+    view = catalog_around(None) if neighbours else _view(Tool.objects.filter(status=Tool.Status.ACTIVE))
     if not view.tools:
         raise TraceError(
             "the catalog is empty.",
             code="empty_catalog",
             hint="Import tools first: manage.py catalog_import.",
         )
-    if not neighbours:
-        return view
-    view.neighbours = _neighbours(view, NeighbourList.objects.all())
-    if missing := len(view.tools) - len(view.neighbours):
+    if neighbours and (missing := len(view.tools) - len(view.neighbours)):
         raise TraceError(
             f"{missing:,} tools have no neighbours yet.",
             code="no_neighbours",
@@ -118,7 +115,10 @@ def catalog_around(names: Iterable[str] | None) -> CatalogView:
         near = {pk for others in lists.values_list("neighbour_ids", flat=True) for pk in others}
         active = active.filter(Q(name__in=wanted) | Q(pk__in=near))
     view = _view(active)
-    view.neighbours = _neighbours(view, lists)
+    names = {pk: name for name, pk in view.ids.items()}
+    for pk, others in lists.values_list("tool_id", "neighbour_ids"):
+        if pk in names:
+            view.neighbours[names[pk]] = [names[other] for other in others if other in names]
     return view
 
 
@@ -131,15 +131,6 @@ def _view(active: QuerySet[Tool]) -> CatalogView:
         view.ids[name] = pk
         view.domains[name] = domain
     return view
-
-
-def _neighbours(view: CatalogView, lists: QuerySet[NeighbourList]) -> dict[str, list[str]]:
-    names = {pk: name for name, pk in view.ids.items()}
-    return {
-        names[pk]: [names[other] for other in others if other in names]
-        for pk, others in lists.values_list("tool_id", "neighbour_ids")
-        if pk in names
-    }
 
 
 def published_rules(

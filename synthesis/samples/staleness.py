@@ -6,8 +6,9 @@ out of snapshots. Outdated: only prompt, model, parameters, few-shot queries or 
 Compared with the writers as they are configured now and the recipe of the newest run of the branch.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import RLock
 from typing import Annotated, Any
 
@@ -18,15 +19,21 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from rules.models import Rule, RuleVersion
-from synthesis.core.keys import STAGES, contents
+from synthesis.core.keys import STAGES
 from synthesis.core.plan import State
 from synthesis.core.queries import RuleText
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Regeneration, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
-from synthesis.samples.inputs import Inputs, Old, SampleKeys, old_of, pool_marks, rows_of, telling_writers
-from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts, texts_then
+from synthesis.samples.inputs import Inputs, Old, SampleKeys, content_inputs, old_of, rows_of, telling_writers
+from synthesis.samples.sources import (
+    CatalogView,
+    catalog_around,
+    few_shot_queries,
+    published_rules,
+    texts_then,
+)
 from trace_site.database import generation_key
 from trace_site.jobs import Job
 
@@ -110,25 +117,27 @@ def todays_contents(bases: set[Base]) -> Mapping[Base, frozenset[str]]:
         if moved != _moved:
             _moved, _contents = moved, {}
         if unread := bases - _contents.keys():
-            _contents = {**_contents, **dict.fromkeys(unread, NOTHING), **_read(unread)}
+            _contents = {**_contents, **_read(unread)}
         return _contents
 
 
 def _read(bases: set[Base]) -> dict[Base, frozenset[str]]:
-    published = RuleVersion.objects.filter(pk__in={version for version, _ in bases if version})
-    versions = list(published.filter(rule__published_id=F("pk")).select_related("rule"))
-    rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+    rules = _texts_of({version for version, _ in bases if version})
     live = Tool.objects.filter(pk__in={anchor for _, anchor in bases if anchor}, status=Tool.Status.ACTIVE)
     anchors = dict(live.values_list("pk", "name"))
     names = {*anchors.values(), *(name for rule in rules.values() for name in rule.tools)}
     catalog = catalog_around(names if len(rules) + len(anchors) <= MOST_RULES_AROUND else None)
-    found: dict[Base, frozenset[str]] = {}
-    for pk, rule in rules.items():
-        own = [name for name in rule.tools if name in catalog.tools]
-        found[pk, None] = frozenset(contents(rule, rule.code, *pool_marks(catalog, own)))
-    for pk, name in anchors.items():
-        found[None, pk] = frozenset(contents(None, name, *pool_marks(catalog, [name])))
-    return found
+    inputs = content_inputs(catalog, rules)
+    grounds = {base: inputs.of(base[0], anchors.get(base[1] or 0)) for base in bases}
+    return {
+        base: frozenset((made.plain.content, made.granted.content)) if made else NOTHING
+        for base, made in grounds.items()
+    }
+
+
+def _texts_of(versions: set[int]) -> dict[int, RuleText]:
+    """{version: its text} of those of them that are published."""
+    return {version.pk: text for version, text in published_rules(only=versions)} if versions else {}
 
 
 def content_stale(samples: QuerySet[Sample]) -> Q:
@@ -294,7 +303,7 @@ class Today:
     current: dict[int, RuleText] = field(init=False)  # {published version: its text}
     old: dict[int, Old] = field(init=False)
     _inputs: dict[tuple[str, str], Inputs] = field(default_factory=dict)
-    _texts: list[str] | None = None
+    _few_shots: Callable[[], list[str]] = field(default_factory=lambda: cache(few_shot_queries))
 
     def __post_init__(self) -> None:
         self.numbers, self.rules, self.current = _published({row.version for row in self.rows if row.version})
@@ -317,11 +326,8 @@ class Today:
             recipe, models = newest_recipe(branch, writer)
             writers = telling_writers(writer, recipe, models)
             share = recipe.trace.permission_share
-            if writer == "llm" and self._texts is None:
-                self._texts = few_shot_queries()
-            self._inputs[kind] = Inputs.today(
-                self.catalog, self.current, branch, writers, share, self._texts or ()
-            )
+            made = (self.catalog, self.current, branch, writers, share)
+            self._inputs[kind] = Inputs.today(*made, self._few_shots)
         return self._inputs[kind]
 
     def reasons(self, row: SampleKeys, state: State, made: Mapping[str, Any]) -> tuple[StaleReason, ...]:
@@ -370,27 +376,20 @@ def newest_recipe(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
 
 def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText], dict[int, RuleText]]:
     """({version: number}, {version: the rule as published now}, {published version: the rule}) of these rules."""
-    columns = ("pk", "number", "rule__published_id")
     known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
-    found = list(known.values_list(*columns))
-    rows = RuleVersion.objects.filter(pk__in={now for _, _, now in found}).select_related("rule")
-    listed = list(rows)
-    current = {version.pk: text for version, text in zip(listed, rule_texts(listed), strict=True)}
-    return {pk: number for pk, number, _ in found}, {pk: current[now] for pk, _, now in found}, current
+    found = list(known.values_list("pk", "number", "rule__published_id"))
+    current = _texts_of({now for _, _, now in found})
+    return (
+        {pk: number for pk, number, _ in found},
+        {pk: current[now] for pk, _, now in found if now in current},
+        current,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonShown:
-    """A reason; both texts of a prompt or tool where they are known and differ, else where they can be compared."""
-
-    reason: StaleReason
-    before: str = ""
-    after: str = ""
-    url: str = ""
-
-
-def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[ReasonShown]:
-    """At most one query for prompts and two for tools."""
+def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[dict[str, Any]]:
+    """[{"reason", "before", "after", "url"}]: both texts of a prompt or tool where they are known and differ, or where
+    two versions of a rule can be compared. At most one query for prompts and two for tools.
+    """
     hashes = {reason.was for reason in reasons if reason.kind == "prompt"}
     prompts = (
         dict(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", "source")) if hashes else {}
@@ -408,5 +407,5 @@ def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[ReasonSh
         if reason.kind == "rule" and sample.rule_version and reason.was:
             numbers = int(reason.was.removeprefix("v")), int(reason.now.removeprefix("v"))
             url = reverse("rules:compare", args=[sample.rule_version.rule_id, *numbers])
-        found.append(ReasonShown(reason, before, after, url))
+        found.append({"reason": reason, "before": before, "after": after, "url": url})
     return found
