@@ -150,8 +150,6 @@ def rows_of(samples: QuerySet[Sample]) -> Iterator[SampleKeys]:
 
 def old_of(pks: Sequence[int]) -> dict[int, Old]:
     """What these samples were made from, without keys; no query when there are none."""
-    if not pks:
-        return {}
     found = Sample.objects.filter(pk__in=pks).values_list("pk", "answer", "made_from__tools")
     return {pk: Old(answer, tools or {}) for pk, answer, tools in found}
 

@@ -85,9 +85,7 @@ def stages_then(sample: Sample) -> list[StageThen]:
     """One query."""
     stages: Mapping[str, Mapping[str, Any]] = sample.made_from.get("stages") or {}
     hashes = {made["prompt_hash"] for made in stages.values() if "prompt_hash" in made}
-    kept = (
-        set(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", flat=True)) if hashes else set()
-    )
+    kept = set(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", flat=True))
     return [
         StageThen(
             stage,

@@ -74,8 +74,6 @@ def has_mark(tool: ToolText, mark: str) -> bool:
 
 def texts_then(marks: Mapping[str, str]) -> dict[str, tuple[str, datetime]]:
     """{tool: (its description, since when)} of the newest revision with the mark kept of it."""
-    if not marks:
-        return {}
     found: dict[str, tuple[str, datetime]] = {}
     rows = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")
     for data, at in rows.values_list("data", "at")[: MOST_REVISIONS * len(marks)]:

@@ -391,12 +391,10 @@ def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[dict[str
     two versions of a rule can be compared. At most one query for prompts and two for tools.
     """
     hashes = {reason.was for reason in reasons if reason.kind == "prompt"}
-    prompts = (
-        dict(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", "source")) if hashes else {}
-    )
+    prompts = dict(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", "source"))
     marks = {one.what: one.was.partition("+")[0] for one in reasons if one.kind == "tool" and one.was}
     tools = texts_then(marks)
-    now = dict(Tool.objects.filter(name__in=tools).values_list("name", "description")) if tools else {}
+    now = dict(Tool.objects.filter(name__in=tools).values_list("name", "description"))
     found = []
     for reason in reasons:
         before = after = url = ""

@@ -57,16 +57,16 @@ def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "synthesis/sample_detail.html", context)
 
 
-def sample_context(sample: Sample) -> dict[str, Any]:
-    """What the page of a sample shows of itself."""
-    code = sample.rule_version.rule.code if sample.rule_version else ""
-    pool = selectors.pool_tools(sample)
+def sample_context(sample: Sample, rule: str = "") -> dict[str, Any]:
+    """What the page of a sample shows of itself, and the review queue. rule: the text that its trace may quote."""
+    version, pool = sample.rule_version, selectors.pool_tools(sample)
+    codes = [version.rule.code] if version else []
     return {
         "sample": sample,
-        "spans": trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else []),
+        "spans": trace_spans(sample.trace, sample.pool, sample.answer, codes, rule),
         "pool": pool,
         "main": pool[0] if pool else None,
-        "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
+        "rule_ids": version.tool_ids if version else [],
         "attempts": list(sample.attempts.order_by("number")),
     }
 
