@@ -354,12 +354,11 @@ def tell_adjudicators() -> int:
         mine = (row for row in rows if row[2] in (None, person.pk) and (row[0], person.pk) not in readings)
         opened = [at for _, at, _ in mine]
         notices = Notice.objects.filter(recipient=person, key=NOTICE)
+        if not opened:
+            mark_read(notices)
+            continue
         last = notices.order_by("-id").first()
         unread = last is not None and last.read_at is None
-        if not opened and unread:
-            mark_read(notices)
-        if not opened:
-            continue
         count = len(opened)
         more = " or more" if count == MOST else ""
         text = "1 sample waits" if count == 1 else f"{count:,}{more} samples wait"

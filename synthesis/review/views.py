@@ -129,12 +129,12 @@ def reading_context(screen: Screen) -> dict[str, Any]:
     if screen.why:
         return {"sample": sample, "reading": screen}
     return {
-        **sample_context(sample, sample.rule_version.text if sample.rule_version else ""),
+        **sample_context(sample, screen.rule_text),
         "reading": screen,
         "live": screen.item is not None,
         "previous": screen.previous,
         "hidden": screen.item is not None and verdict_hidden(screen.item, sample),
-        "seen": seen_key(sample),
+        "seen": screen.seen,
         "reasons": list(REASONS.items())[:9],
         "own_reason": REASONS.get(screen.decision.reason, "") if screen.decision else "",
     }

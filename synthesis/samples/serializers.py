@@ -63,7 +63,7 @@ class StaleOut(Shape, of=Staleness):
 
 
 class SampleDetail(Shape):
-    sample: SampleRow
+    sample: SampleRow = field(source="*")
     trace: str
     explanation: str
     permissions: list[str]
@@ -73,7 +73,7 @@ class SampleDetail(Shape):
     key: str
     made_from: Any = field("the inputs behind the key")
     thresholds: dict[str, int] = field("least score of each axis")
-    attempts: list[AttemptOut]
+    attempts: list[AttemptOut] = field(source="attempts.all")
     stale: StaleOut
 
 

@@ -133,13 +133,7 @@ def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Samples of the published version stop entering snapshots once another version is published."""
     rule = get_object_or_404(Rule, pk=rule_id)
     found = stale_of_rules([rule.pk])
-    context = {
-        "rule": rule,
-        "samples": found.samples,
-        "approved": found.approved,
-        "snapshots": len(found.snapshots),
-        "calls": regeneration_calls(found.samples),
-    }
+    context = {"rule": rule, "found": found, "calls": regeneration_calls(found.samples)}
     return render(request, "synthesis/_rule_impact.html", context)
 
 
