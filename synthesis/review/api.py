@@ -22,7 +22,6 @@ from trace_site.rest.views import ApiView
 TAKEN = OpenApiResponse(description="conflict: somebody else has the item, or it is decided")
 NEEDED = {"edit": ("query", "trace"), "reject": ("reason",), "approve": ()}
 ALLOWED = {"edit": ("query", "trace", "answer"), "reject": ("reason", "follow_up"), "approve": ()}
-OWN = frozenset({"query", "trace", "answer", "reason", "follow_up"})  # fields that not every verdict has
 
 
 class ReviewClaim(ApiView):
@@ -127,7 +126,7 @@ def _check_fields(verdict: str, given: dict[str, Any]) -> None:
     """Raise `bad_input` for what the verdict lacks, or does not have."""
     if lacks := [name for name in NEEDED[verdict] if name not in given]:
         raise TraceError(f"{verdict} needs {' and '.join(lacks)}.", code="bad_input", where=f"/{lacks[0]}")
-    if spare := sorted(OWN & set(given) - set(ALLOWED[verdict])):
+    if spare := sorted({*ALLOWED["edit"], *ALLOWED["reject"]} & given.keys() - set(ALLOWED[verdict])):
         raise TraceError(
             f"{verdict} has no {' and no '.join(spare)}.", code="bad_input", where=f"/{spare[0]}"
         )

@@ -24,7 +24,7 @@ from synthesis.review.selectors import Screen, empty_queue, next_screen, progres
 from synthesis.samples import checks
 from synthesis.samples.checks import failure_spans
 from synthesis.samples.counts import waiting_total
-from synthesis.samples.decisions import own_decisions, seen_key
+from synthesis.samples.decisions import own_decisions
 from synthesis.samples.forms import QueueFilters
 from synthesis.samples.rejections import REASONS, rejections_of
 from synthesis.samples.views import sample_context

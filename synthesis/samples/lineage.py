@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from catalog.models import Tool
-from rules.models import RuleChange, RuleVersion
+from rules.models import RuleChange
 from synthesis.core.keys import STAGES, shot_mark
 from synthesis.llm.ledger import job_books
 from synthesis.models import Attempt, Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
@@ -141,9 +141,6 @@ class Made:
     aliases: list[str] = field(default_factory=list)
 
 
-KINDS = ("run", "model", "evaluation")
-
-
 def made_of(snapshots: Iterable[int]) -> list[Made]:
     """In the order of the apps."""
     ids = list(snapshots)
@@ -154,13 +151,12 @@ def made_of(snapshots: Iterable[int]) -> list[Made]:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """`published`: the version of its rule that counts now, None when withdrawn; `request`: whose approval made it.
+    """`request`: whose approval made its rule version.
 
     `calls`: {"own": of its attempts, "run": of its whole run, None where no model was asked}.
     """
 
     sample: Sample
-    published: RuleVersion | None
     request: int | None
     tools: list[ToolThen]
     stages: list[StageThen]
@@ -192,7 +188,8 @@ class Lineage:
     @property
     def of_kind(self) -> dict[str, list[Made]]:
         """{run, model or evaluation: what was made}"""
-        return {kind: [made for made in self.made if made.kind == kind] for kind in KINDS}
+        kinds = ("run", "model", "evaluation")
+        return {kind: [made for made in self.made if made.kind == kind] for kind in kinds}
 
 
 def lineage(pk: int, person: Any) -> Lineage:
@@ -210,13 +207,11 @@ def lineage(pk: int, person: Any) -> Lineage:
         rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot)
         rows = rows.defer("trace", "pool", "explanation").select_related("rule_version", "regeneration")
         place = list(rows.order_by("pk"))
-    batches = sample.review_items.filter(batch__isnull=False).select_related("batch").order_by("round")
     held = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
     memberships = list(held.order_by("snapshot"))
     decisions, hidden = decisions_shown(sample, person)
     return Lineage(
         sample=sample,
-        published=version.rule.published if version else None,
         request=requests.first() if version else None,
         tools=tools_then(sample),
         stages=stages_then(sample),
@@ -229,7 +224,9 @@ def lineage(pk: int, person: Any) -> Lineage:
         place=place,
         decisions=decisions,
         hidden=hidden,
-        batches=list(batches),
+        batches=list(
+            sample.review_items.filter(batch__isnull=False).select_related("batch").order_by("round")
+        ),
         memberships=memberships,
         made=made_of([one.snapshot_id for one in memberships]),
     )

@@ -160,12 +160,9 @@ def rule_texts(versions: Iterable[RuleVersion]) -> list[RuleText]:
             text=version.text,
             clauses=tuple(
                 Clause(
-                    entry["when"],
-                    entry["route_to"],
-                    bool(entry.get("exception")),
-                    tuple(entry.get("signals", ())),
+                    row["when"], row["route_to"], bool(row.get("exception")), tuple(row.get("signals", ()))
                 )
-                for entry in version.clauses
+                for row in version.clauses
             ),
             hash=version.content_hash,
             domain=version.rule.domain_id,

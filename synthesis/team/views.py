@@ -174,7 +174,6 @@ FORMS: dict[str, type[QueueFilters] | type[SampleFilters]] = {
     "review": QueueFilters,
     "samples": SampleFilters,
 }
-ADDRESSES = {"review": "synthesis:review", "samples": "synthesis:samples"}
 
 
 def checked(page: str, query: str) -> dict[str, Any]:
@@ -204,7 +203,7 @@ def fragment(request: HttpRequest, page: str) -> HttpResponse:
         {"row": row, "filters": checked(page, row.query), "mine": row.owner_id == request.user.pk}
         for row in rows.select_related("owner").order_by("name", "id")
     ]
-    context: dict[str, Any] = {"views": found, "page": page, "address": reverse(ADDRESSES[page])}
+    context: dict[str, Any] = {"views": found, "page": page, "address": reverse(f"synthesis:{page}")}
     context["is_admin"] = ADMIN in roles_of(request.user)
     return render(request, "synthesis/_saved_views.html", context)
 
