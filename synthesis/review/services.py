@@ -239,7 +239,8 @@ def _outcome(row: Sample, item: ReviewItem, asked: Decision, how: str) -> dict[s
     """What becomes of the sample: a next reading, or the end."""
     by = str(asked.reviewer)
     if item.round == Round.FIRST:
-        if not batches_services.counts_for_batch(item) and drawn_for_second(row):
+        counts_for_batch = item.batch is not None and item.batch.state == Batch.State.SAMPLING
+        if not counts_for_batch and drawn_for_second(row):
             return {"human": Human.SECOND}
         how = How.EDITED if asked.verdict == Verdict.EDIT else how
     elif item.round == Round.SECOND:

@@ -76,15 +76,12 @@ class RejectionsList(ApiView):
         row for each rejected sample.
         """
         given = self.read_query(RejectionListIn)
-        versions = RuleVersion.objects.order_by("rule__domain", "rule__code", "-number")
+        wanted = {"rule__domain": given["domain"], "rule__code": given["rule"]}
+        versions = RuleVersion.objects.filter(**{name: value for name, value in wanted.items() if value})
         if not given["all_versions"]:
             versions = versions.filter(rule__published=F("pk"))
-        if given["domain"]:
-            versions = versions.filter(rule__domain=given["domain"])
-        if given["rule"]:
-            versions = versions.filter(rule__code=given["rule"])
         found = sorted(
-            (one for one in rejections_of(versions.order_by()) if one.rejected),
+            (one for one in rejections_of(versions) if one.rejected),
             key=lambda one: (one.domain, one.code, -one.number),
         )
         return _csv(found) if given["format"] == "csv" else Response(RejectionsOut(found, many=True).data)

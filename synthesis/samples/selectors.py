@@ -327,7 +327,6 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Sa
     """Needs the same queries whatever the number of samples. after: a page's next key, or `last`."""
     search = Search(filters)
     page = sample_page(search, after, size)
-    tell_why(page.rows)
     tally = sample_counts(filters)
     total, attempts, more = None, None, False
     if covers(filters):
@@ -354,8 +353,10 @@ def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
     else:
         found = search.ids(within, size + (not last))
         key = str(found[size - 1]) if len(found) > size else None
-    rows = Sample.objects.filter(pk__in=found[:size]).select_related("rule_version__rule", "run__job")
-    return Page(list(rows.only(*SHOWN).order_by("-pk")), LAST if last else after, key)
+    shown = Sample.objects.filter(pk__in=found[:size]).select_related("rule_version__rule", "run__job")
+    rows = list(shown.only(*SHOWN).order_by("-pk"))
+    tell_why(rows)
+    return Page(rows, LAST if last else after, key)
 
 
 def tell_why(rows: list[Sample]) -> None:
