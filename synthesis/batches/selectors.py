@@ -61,14 +61,14 @@ def published_version(rule: str) -> RuleVersion | None:
 def progress(batches: Sequence[int]) -> dict[int, BatchProgress]:
     """One query, whatever the number of batches."""
     defective = standing_decisions(batches).filter(item=OuterRef("pk"), verdict__in=DEFECTS)
-    counts = ReviewItem.objects.filter(batch__in=batches).order_by().values("batch")
-    rows = counts.annotate(
+    items = ReviewItem.objects.filter(batch__in=batches).order_by().values_list("batch")
+    rows = items.annotate(
         read=Count("pk", filter=Q(state=State.DECIDED, decided_by__isnull=False)),
         waiting=Count("pk", filter=Q(state__in=(State.OPEN, State.CLAIMED))),
         held=Count("pk", filter=Q(state=State.HELD)),
-        defects=Count("pk", filter=Q(Exists(defective), state=State.DECIDED)),
+        defects=Count("pk", filter=Q(state=State.DECIDED) & Q(Exists(defective))),
     )
-    found = {row.pop("batch"): BatchProgress(**row) for row in map(dict[str, int], rows)}
+    found = {batch: BatchProgress(*counts) for batch, *counts in rows}
     return {batch: found.get(batch, BatchProgress()) for batch in batches}
 
 

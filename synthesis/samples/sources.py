@@ -113,10 +113,10 @@ def catalog_around(names: Iterable[str] | None) -> CatalogView:
         near = {pk for others in lists.values_list("neighbour_ids", flat=True) for pk in others}
         active = active.filter(Q(name__in=wanted) | Q(pk__in=near))
     view = _view(active)
-    names = {pk: name for name, pk in view.ids.items()}
+    known = {pk: name for name, pk in view.ids.items()}
     for pk, others in lists.values_list("tool_id", "neighbour_ids"):
-        if pk in names:
-            view.neighbours[names[pk]] = [names[other] for other in others if other in names]
+        if pk in known:
+            view.neighbours[known[pk]] = [known[other] for other in others if other in known]
     return view
 
 
