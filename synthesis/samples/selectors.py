@@ -24,7 +24,7 @@ from synthesis.models import Attempt, Sample
 from synthesis.models.samples import FACET, WORDS
 from synthesis.samples.counts import SAMPLE_FACETS, Tally, covers, sample_counts, sample_kinds
 from synthesis.samples.rejections import rejected_for
-from synthesis.samples.staleness import LEVELS, stale_filter
+from synthesis.samples.staleness import stale_filter
 from synthesis.samples.units import of_run
 from trace_site.lib.letters import BARE, split_words
 from trace_site.paging import SIZE, Page
@@ -121,8 +121,7 @@ class Search:
         self.apart = bool(filters.get("run") or filters.get("rule"))  # these have indexes of their own
         self.tried = attempts_named(filters)
         self.text: str = filters.get("q") or ""
-        level = str(filters.get("stale") or "")
-        self.level = level if level in LEVELS else ""  # of staleness
+        self.level: str = filters.get("stale") or ""  # of staleness
         self.common = False  # the words: a page of them was found at once
         self._looked: dict[tuple[Range, int], tuple[list[int], bool]] = {}
 
@@ -198,9 +197,9 @@ class Search:
 
     def ids(self, within: Range, size: int) -> list[int]:
         """The first `size` ids of the range that match."""
-        return next(found for found, whole in self._looked_for(within, size) if whole or len(found) == size)
+        return next(found for found, whole in self._steps(within, size) if whole or len(found) == size)
 
-    def _looked_for(self, within: Range, size: int) -> Iterator[tuple[list[int], bool]]:
+    def _steps(self, within: Range, size: int) -> Iterator[tuple[list[int], bool]]:
         """What is found of them step by step, in ever more of the range; and whether that is all there are."""
         rows, words = self.rows(), bool(self.text)
         if self.outcome:

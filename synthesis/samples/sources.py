@@ -101,14 +101,16 @@ def load_catalog(*, neighbours: bool = True) -> CatalogView:
     return view
 
 
+MOST_AROUND = 1000  # tools whose pools are read one by one; for more the whole catalog is
+
+
 def catalog_around(names: Iterable[str] | None) -> CatalogView:
-    """The part of the active catalog that the pools of these tools are made of; None: all of it. Three queries.
+    """The part of the active catalog, at least, that the pools of these tools are made of; None: all. Three queries.
 
     A tool whose look-alikes are not found yet has none.
     """
     active, lists = Tool.objects.filter(status=Tool.Status.ACTIVE), NeighbourList.objects.all()
-    if names is not None:
-        wanted = set(names)
+    if names is not None and len(wanted := set(names)) <= MOST_AROUND:
         lists = lists.filter(tool__name__in=wanted)
         near = {pk for others in lists.values_list("neighbour_ids", flat=True) for pk in others}
         active = active.filter(Q(name__in=wanted) | Q(pk__in=near))

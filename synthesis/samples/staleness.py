@@ -78,7 +78,6 @@ def replacement(sample: Sample) -> Sample | None:
 # look-alikes or a published rule move.
 
 
-MOST_RULES_AROUND = 500  # rules and anchors whose pools are read one by one; for more the whole catalog is
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -126,8 +125,7 @@ def _read(bases: set[Base]) -> dict[Base, frozenset[str]]:
     live = Tool.objects.filter(pk__in={anchor for _, anchor in bases if anchor}, status=Tool.Status.ACTIVE)
     anchors = dict(live.values_list("pk", "name"))
     names = {*anchors.values(), *(name for rule in rules.values() for name in rule.tools)}
-    catalog = catalog_around(names if len(rules) + len(anchors) <= MOST_RULES_AROUND else None)
-    inputs = content_inputs(catalog, rules)
+    inputs = content_inputs(catalog_around(names), rules)
     grounds = {base: inputs.of(base[0], anchors.get(base[1] or 0)) for base in bases}
     return {
         base: frozenset((made.plain.content, made.granted.content)) if made else NOTHING
@@ -250,7 +248,6 @@ def _stage(stage: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
             yield StaleReason("parameter", f"{stage} {name}", *said)
 
 
-MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is
 LEVELS = {"current": State.CURRENT, "outdated": State.OUTDATED, "content": State.STALE}
 
 
@@ -280,16 +277,10 @@ def states(samples: QuerySet[Sample]) -> dict[int, State]:
 
 
 def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
-    """Those of one level: `current`, `outdated` or `content`; anything else filters nothing."""
-    if level not in LEVELS:
-        return samples
+    """Those of one level: `current`, `outdated` or `content`."""
     if level == "content":
         return samples.filter(content_stale(samples))
-    found = states(samples)
-    hits = [pk for pk, state in found.items() if state == LEVELS[level]]
-    if 2 * len(hits) <= len(found):
-        return samples.filter(pk__in=hits)
-    return samples.exclude(pk__in=[pk for pk, state in found.items() if state != LEVELS[level]])
+    return samples.filter(pk__in=[pk for pk, state in states(samples).items() if state == LEVELS[level]])
 
 
 @dataclass(slots=True)
@@ -311,7 +302,7 @@ class Today:
         names = {row.anchor for row in self.rows if row.anchor}
         names |= {name for rule in self.current.values() for name in rule.tools}
         names |= {name for old in self.old.values() for name in old.answer}
-        self.catalog = catalog_around(names if len(self.rows) <= MOST_AROUND else None)
+        self.catalog = catalog_around(names)
 
     def states(self) -> list[tuple[SampleKeys, State]]:
         groups: dict[tuple[str, str], list[SampleKeys]] = {}
