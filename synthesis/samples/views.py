@@ -94,14 +94,9 @@ def sample_lineage(request: HttpRequest, pk: int) -> HttpResponse:
 def snapshot_members(request: HttpRequest, pk: int) -> HttpResponse:
     """The samples of a snapshot in its order, all or of a branch, rule or style; each leads to its lineage."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
-    chosen = {name: request.GET.get(name, "")[:200] for name in NARROWS}
-    rows = members(pk, {name: value for name, value in chosen.items() if value})
-    page = keyset(rows, request.GET.get("after", ""), by="position")
-    context = {
-        "snapshot": snapshot,
-        "page": page,
-        "chosen": {name: one for name, one in chosen.items() if one},
-    }
+    chosen = {name: value for name in NARROWS if (value := request.GET.get(name, "")[:200])}
+    page = keyset(members(pk, chosen), request.GET.get("after", ""), by="position")
+    context = {"snapshot": snapshot, "page": page, "chosen": chosen}
     return render(request, "synthesis/snapshot_members.html", context)
 
 
