@@ -224,13 +224,11 @@ TOOL_TOKENS = TOKENS.exclude(family=TokenUnit.Family.CLAUSE)
 
 
 def _tokens(units: QuerySet[TokenUnit] = TOKENS) -> Iterator[dict[str, Any]]:
-    keys = ("family", "slot", "string", "state")
-    rows = units.values_list(*keys)
+    rows = units.values("family", "slot", "string", "state")
     if not rows.exists():
         hint = "Import the catalog: manage.py catalog_import."
         raise TraceError("the token ledger is empty.", code="no_tokens", hint=hint)
-    for row in rows:
-        yield dict(zip(keys, row, strict=True))
+    yield from map(dict[str, Any], rows)
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
