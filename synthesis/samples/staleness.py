@@ -6,8 +6,8 @@ out of snapshots. Outdated: only prompt, model, parameters, few-shot queries or 
 Compared with the writers as they are configured now and the recipe of the newest run of the branch.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from threading import RLock
 from typing import Annotated, Any
@@ -26,9 +26,8 @@ from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Regeneration, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
-from synthesis.samples.inputs import Inputs, Old, SampleKeys, content_inputs, old_of, rows_of, telling_writers
+from synthesis.samples.inputs import Inputs, SampleKeys, content_inputs, old_of, rows_of, telling_writers
 from synthesis.samples.sources import (
-    CatalogView,
     catalog_around,
     few_shot_queries,
     published_rules,
@@ -283,26 +282,24 @@ def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
     return samples.filter(pk__in=[pk for pk, state in states(samples).items() if state == LEVELS[level]])
 
 
-@dataclass(slots=True)
 class Today:
     """Today's inputs for the given rows: their rules as published now, the tools around them, each writer's own."""
 
-    rows: Sequence[SampleKeys]
-    catalog: CatalogView = field(init=False)
-    numbers: dict[int, int] = field(init=False)  # {sample's version: its number}
-    rules: dict[int, RuleText] = field(init=False)  # {sample's version: the version published now}
-    current: dict[int, RuleText] = field(init=False)  # {published version: its text}
-    old: dict[int, Old] = field(init=False)
-    _inputs: dict[tuple[str, str], Inputs] = field(default_factory=dict)
-    _few_shots: Callable[[], list[str]] = field(default_factory=lambda: cache(few_shot_queries))
-
-    def __post_init__(self) -> None:
-        self.numbers, self.rules, self.current = _published({row.version for row in self.rows if row.version})
-        self.old = old_of([row.pk for row in self.rows if row.content is None])
-        names = {row.anchor for row in self.rows if row.anchor}
+    def __init__(self, rows: Sequence[SampleKeys]) -> None:
+        self.rows = rows
+        versions = {row.version for row in rows if row.version}
+        known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
+        found = list(known.values_list("pk", "number", "rule__published_id"))
+        self.numbers = {pk: number for pk, number, _ in found}
+        self.current = _texts_of({now for _, _, now in found})  # {published version: its text}
+        self.rules = {pk: self.current[now] for pk, _, now in found if now in self.current}
+        self.old = old_of([row.pk for row in rows if row.content is None])
+        names = {row.anchor for row in rows if row.anchor}
         names |= {name for rule in self.current.values() for name in rule.tools}
         names |= {name for old in self.old.values() for name in old.answer}
         self.catalog = catalog_around(names)
+        self._inputs: dict[tuple[str, str], Inputs] = {}
+        self._few_shots = cache(few_shot_queries)
 
     def states(self) -> list[tuple[SampleKeys, State]]:
         groups: dict[tuple[str, str], list[SampleKeys]] = {}
@@ -363,18 +360,6 @@ def newest_recipe(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
     recipe = read_recipe(params["recipe"]) if params else default_recipe()
     models = {row["role"]: row["model"] for row in params.get("endpoints", ())}
     return recipe, {} if settings.LLM_GENERATOR_MODEL else models
-
-
-def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText], dict[int, RuleText]]:
-    """({version: number}, {version: the rule as published now}, {published version: the rule}) of these rules."""
-    known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
-    found = list(known.values_list("pk", "number", "rule__published_id"))
-    current = _texts_of({now for _, _, now in found})
-    return (
-        {pk: number for pk, number, _ in found},
-        {pk: current[now] for pk, _, now in found if now in current},
-        current,
-    )
 
 
 def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[dict[str, Any]]:
