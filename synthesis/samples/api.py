@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rules.models import RuleVersion
 from synthesis.models import Sample
 from synthesis.samples import selectors
-from synthesis.samples.lineage import lineage
+from synthesis.samples.lineage import Lineage
 from synthesis.samples.rejections import Rejections, rejections_of
 from synthesis.samples.selectors import Search, tell_why
 from synthesis.samples.serializers import LineageOut, RejectionsOut, SampleDetail, SampleListIn, SampleRow
@@ -109,7 +109,7 @@ class SampleLineage(ApiView):
         recorded. While a sample waits for another reading, its decisions are hidden from whoever may still
         read it.
         """
-        found = lineage(pk, request.user)
+        found = Lineage(pk, request.user)
         tell_why([found.sample])
         return Response(LineageOut(found).data)
 

@@ -16,7 +16,7 @@ from catalog.models import Tool
 from rules.models import RuleChange
 from synthesis.core.keys import STAGES, shot_mark
 from synthesis.llm.ledger import job_books
-from synthesis.models import Attempt, Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
+from synthesis.models import Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
 from synthesis.samples import selectors
 from synthesis.samples.sources import few_shot_queries, has_mark, texts_then, tool_text
 
@@ -149,26 +149,39 @@ def made_of(snapshots: Iterable[int]) -> list[Made]:
     return [made for teller in tellers for made in teller(ids)] if ids else []
 
 
-@dataclass(frozen=True, slots=True)
 class Lineage:
-    """`request`: whose approval made its rule version.
+    """The same queries whatever its age and use. Decisions as `person` may see them. Raises Http404.
 
-    `calls`: {"own": of its attempts, "run": of its whole run, None where no model was asked}.
+    `request`: whose approval made its rule version. `calls`: {"own": of its attempts, "run": of its whole run, None
+    where no model was asked}. `place`: every sample of its slot; of one without a slot, itself.
     """
 
-    sample: Sample
-    request: int | None
-    tools: list[ToolThen]
-    stages: list[StageThen]
-    few_shots: list[str]
-    attempts: list[Attempt]
-    calls: dict[str, int | None]
-    place: list[Sample]
-    decisions: list[Decision]
-    hidden: int
-    batches: list[ReviewItem]
-    memberships: list[SnapshotSample]
-    made: list[Made]
+    def __init__(self, pk: int, person: Any) -> None:
+        self.sample = sample = selectors.sample(pk)
+        version, run = sample.rule_version, sample.run
+        self.tools, self.stages = tools_then(sample), stages_then(sample)
+        self.attempts = list(sample.attempts.order_by("number"))
+        requests = RuleChange.objects.filter(version=version).values_list("request", flat=True)
+        self.request = requests.first() if version else None
+        marks = sample.made_from.get("stages", {}).get("query", {}).get("few_shot") or []
+        shots = {shot_mark(text): text for text in few_shot_queries()} if marks else {}
+        self.few_shots = [shots.get(mark, f"not recorded ({mark})") for mark in marks]
+        asked = run.job is not None and sample.writer.startswith("llm")
+        self.calls = {
+            "own": sum(attempt.calls for attempt in self.attempts),
+            "run": job_books(run.job)["total"]["calls"] if asked else None,
+        }
+        self.place = [sample]
+        if sample.slot:
+            rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot)
+            rows = rows.defer("trace", "pool", "explanation").select_related("rule_version", "regeneration")
+            self.place = list(rows.order_by("pk"))
+        self.decisions, self.hidden = decisions_shown(sample, person)
+        batches = sample.review_items.filter(batch__isnull=False).select_related("batch")
+        self.batches = list(batches.order_by("round"))
+        held = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
+        self.memberships = list(held.order_by("snapshot"))
+        self.made = made_of([one.snapshot_id for one in self.memberships])
 
     @property
     def changed(self) -> list[ToolThen]:
@@ -190,43 +203,3 @@ class Lineage:
         """{run, model or evaluation: what was made}"""
         kinds = ("run", "model", "evaluation")
         return {kind: [made for made in self.made if made.kind == kind] for kind in kinds}
-
-
-def lineage(pk: int, person: Any) -> Lineage:
-    """The same queries whatever its age and use. Decisions as `person` may see them. Raises Http404."""
-    sample = selectors.sample(pk)
-    version, run = sample.rule_version, sample.run
-    tried = list(sample.attempts.order_by("number"))
-    requests = RuleChange.objects.filter(version=version).values_list("request", flat=True)
-    marks = sample.made_from.get("stages", {}).get("query", {}).get("few_shot") or []
-    shots = {shot_mark(text): text for text in few_shot_queries()} if marks else {}
-    asked = run.job is not None and sample.writer.startswith("llm")
-    # every sample of its slot; of one without a slot, itself and what was written in its stead
-    place = [sample]
-    if sample.slot:
-        rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot)
-        rows = rows.defer("trace", "pool", "explanation").select_related("rule_version", "regeneration")
-        place = list(rows.order_by("pk"))
-    held = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
-    memberships = list(held.order_by("snapshot"))
-    decisions, hidden = decisions_shown(sample, person)
-    return Lineage(
-        sample=sample,
-        request=requests.first() if version else None,
-        tools=tools_then(sample),
-        stages=stages_then(sample),
-        few_shots=[shots.get(mark, f"not recorded ({mark})") for mark in marks],
-        attempts=tried,
-        calls={
-            "own": sum(attempt.calls for attempt in tried),
-            "run": job_books(run.job)["total"]["calls"] if asked else None,
-        },
-        place=place,
-        decisions=decisions,
-        hidden=hidden,
-        batches=list(
-            sample.review_items.filter(batch__isnull=False).select_related("batch").order_by("round")
-        ),
-        memberships=memberships,
-        made=made_of([one.snapshot_id for one in memberships]),
-    )

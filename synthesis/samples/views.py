@@ -15,7 +15,7 @@ from synthesis.samples.checks import failure_spans, trace_spans
 from synthesis.samples.counts import rules_with_samples
 from synthesis.samples.forms import SampleFilters
 from synthesis.samples.impact import regeneration_calls, stale_of_rules
-from synthesis.samples.lineage import NARROWS, decisions_shown, lineage, members
+from synthesis.samples.lineage import NARROWS, Lineage, decisions_shown, members
 from synthesis.samples.staleness import OUTDONE, replacement, stale_map, stale_shown
 from trace_site.paging import keyset, numbers_of
 
@@ -86,7 +86,7 @@ def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
 
 @require_GET
 def sample_lineage(request: HttpRequest, pk: int) -> HttpResponse:
-    found = lineage(pk, request.user)
+    found = Lineage(pk, request.user)
     return render(request, "synthesis/sample_lineage.html", {"line": found, "sample": found.sample})
 
 
