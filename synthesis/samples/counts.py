@@ -5,7 +5,7 @@ readers see the rows or the sums, and writers, who only append, wait for nobody.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,17 +102,16 @@ def recount(*, repair: bool = False) -> list[dict[str, Any]]:
     {"rollup", "kind", "level", "n": so many of the kind are missing at this level, below zero: too many}. Both sides
     are read in one statement: what a transaction under way has written is in neither.
     """
-    return [difference for rollup in ROLLUPS for difference in _recount(rollup, repair)]
-
-
-def _recount(rollup: Rollup, repair: bool) -> Iterator[dict[str, Any]]:
+    found = []
     with connection.cursor() as cursor:
-        if repair:  # two repairs at once would both add what is missing
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
-        cursor.execute(_sql(REPAIR if repair else DIFFERENCES, rollup))
-        for *kind, level, n in cursor.fetchall():
-            named = dict(zip(rollup.names, kind, strict=True))
-            yield {"rollup": rollup.table, "kind": named, "level": level, "n": n}
+        for rollup in ROLLUPS:
+            if repair:  # two repairs at once would both add what is missing
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
+            cursor.execute(_sql(REPAIR if repair else DIFFERENCES, rollup))
+            for *kind, level, n in cursor.fetchall():
+                named = dict(zip(rollup.names, kind, strict=True))
+                found.append({"rollup": rollup.table, "kind": named, "level": level, "n": n})
+    return found
 
 
 def _sql(template: str, rollup: Rollup) -> str:
