@@ -143,16 +143,17 @@ def _outcome(seen: Seen, killed: int, seconds: float) -> Outcome:
 
 def _problems(seen: Seen) -> dict[str, int]:
     """What the books say that may not be, by name."""
-    from django.db.models import Count, F
+    from django.db.models import Count, F, Sum
 
     from synthesis.models import Decision, ReviewItem, Sample
-    from synthesis.samples.counts import status_totals, waiting_total
+    from synthesis.samples.counts import sample_kinds, waiting_total
     from trace_site.audit.models import AuditChange, AuditEntry
 
     made = Decision.objects.exclude(verdict="undo")
     stands = made.filter(item__state="decided", take=F("item__takes"))
     readings = stands.values("sample", "round").annotate(times=Count("pk"))
     counted: Counter[Any] = Counter(Sample.objects.values_list("machine", "human"))
+    rollup = sample_kinds({}).values_list("machine", "human").annotate(sum=Sum("n")).filter(sum__gt=0)
     decided = {(d.reviewer.username, d.sample_id, d.verdict) for d in made.select_related("reviewer")}
     return {
         "readings decided twice": readings.filter(times__gt=1).count(),
@@ -167,7 +168,7 @@ def _problems(seen: Seen) -> dict[str, int]:
         "decisions without a note": _apart(AuditEntry.objects.filter(action__startswith="sample.")),
         "accepted and not there": len(set(seen.accepted) - decided),
         "waiting by the rollup": waiting_total(),
-        "rollup differs": int({key: n for key, n in status_totals().items() if n} != counted),
+        "rollup differs": int({(machine, human): n for machine, human, n in rollup.order_by()} != counted),
     }
 
 

@@ -60,7 +60,7 @@ def keep(tool: Tool) -> None:
 
 def resolves(sample: Sample) -> list[str]:
     """What of a snapshot's sample cannot be told."""
-    line = lines.lineage(sample.pk, nobody())
+    line = lines.Lineage(sample.pk, nobody())
     told = {
         "rule version or anchor": line.sample.rule_version or line.sample.anchor,
         "tool contents": line.tools and all(tool.then is not None for tool in line.tools),
@@ -107,7 +107,7 @@ def test_every_sample_of_a_snapshot_that_models_wrote_resolves_to_prompt_model_a
     freeze(branches=["rule"])
     members = list(Sample.objects.filter(memberships__isnull=False))
     assert len(members) == 6 and [gaps for sample in members if (gaps := resolves(sample))] == []
-    line = lines.lineage(members[0].pk, nobody())
+    line = lines.Lineage(members[0].pk, nobody())
     assert [(stage.by, stage.prompt) for stage in line.stages] == [
         ("tester", "query_rule"),
         ("tester", "trace"),
@@ -169,7 +169,7 @@ def test_decisions_are_hidden_while_somebody_may_still_read_the_sample():
     review_services.reject(sample=sample.pk, reviewer=ann, reason="leak", note="secret", follow_up="drop")
 
     def seen(person: User) -> tuple[int, int]:
-        line = lines.lineage(sample.pk, person)
+        line = lines.Lineage(sample.pk, person)
         return len(line.decisions), line.hidden
 
     assert (seen(ann), seen(bob), seen(erin)) == ((1, 0), (0, 1), (0, 1))
@@ -190,18 +190,18 @@ def used() -> Sample:
 
 
 def test_it_goes_on_to_runs_models_aliases_and_evaluations():
-    line = lines.lineage(used().pk, nobody())
+    line = lines.Lineage(used().pk, nobody())
     (member,), (made,), (model,), (evaluation,) = line.memberships, *line.of_kind.values()
     assert (made.of, model.of, evaluation.of) == (member.snapshot_id, made.id, model.id)
     assert model.aliases == ["champion"] and "R@gen" in evaluation.about
 
 
 def test_a_sample_in_no_snapshot_has_nothing_to_its_right():
-    line = lines.lineage(make_sample().pk, nobody())
+    line = lines.Lineage(make_sample().pk, nobody())
     assert (line.memberships, line.made) == ([], [])
 
 
 def test_the_same_queries_whatever_was_made_of_it(django_assert_max_num_queries):
     sample, person = used(), nobody()
     with django_assert_max_num_queries(17):
-        lines.lineage(sample.pk, person)
+        lines.Lineage(sample.pk, person)
