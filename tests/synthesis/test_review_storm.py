@@ -1,8 +1,8 @@
-"""A small storm: real clients, a real server killed in the middle, and books that hold (tests.bench.review_storm)."""
+"""A small storm: real clients, a real server killed in the middle, and books that hold."""
 
 import pytest
 
-from tests.bench.review_storm import storm
+from tests.synthesis.review_storm import storm
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,7 +1,4 @@
-"""Whatever happens to runs and in whatever order: one that says done has written, dropped or given up all it planned.
-
-Thirty more of these, with processes that are killed: tests/bench/run_interleavings.py.
-"""
+"""Whatever happens to runs, in whatever order: one that says done has written, dropped or given up all it planned."""
 
 import pytest
 
@@ -10,7 +7,10 @@ from tests.synthesis.interleavings import Play
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_runs_that_say_done_keep_the_equation(seed):
-    found = Play(seed).play()
+KILLED = [pytest.param(seed, True, marks=pytest.mark.long) for seed in range(6, 12)]  # workers are processes
+
+
+@pytest.mark.parametrize(("seed", "processes"), [*((seed, False) for seed in range(6)), *KILLED])
+def test_runs_that_say_done_keep_the_equation(seed, processes):
+    found = Play(seed, processes).play()
     assert not found.problems, "\n".join([*found.problems, *found.told])
