@@ -19,7 +19,8 @@ from evaluation.models import Evaluation, KeptOutAnswer, Prediction, RuleTestRes
 from evaluation.results import tasks
 from evaluation.results.rule_tests import rule_tests_request
 from evaluation.retrieval.retriever import retrieve
-from tests.evaluation.test_services import FAKE, evaluate, model_with
+from tests.evaluation.conftest import FAKE
+from tests.evaluation.test_services import evaluate, model_with
 from tests.factories import crown, make_domain, make_model, make_rule, make_run, make_sample, make_tool
 from tests.tokens import token_of
 from trace_site import jobs
