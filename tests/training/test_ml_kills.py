@@ -31,7 +31,12 @@ pytestmark = pytest.mark.ml
 
 
 @pytest.mark.parametrize(
-    ("max_steps", "steps", "kills"), [(17, 17, 3), pytest.param(0, 50, 8, marks=pytest.mark.long)]
+    ("max_steps", "steps", "kills"),
+    [
+        (9, 9, 3),
+        pytest.param(17, 17, 3, marks=pytest.mark.long),
+        pytest.param(0, 50, 8, marks=pytest.mark.long),
+    ],
 )
 def test_runs_killed_at_random_moments_end_with_the_same_bytes(
     tmp_path: Path, max_steps: int, steps: int, kills: int
