@@ -137,62 +137,21 @@ class Measured:
         return snapshot
 
     def benchmark(self) -> None:
-        from evaluation.models import Benchmark, BenchmarkItem
-        from evaluation.results.groups import define, definition_to_count_by
-        from evaluation.results.scoring import Grouping, benchmark_rows
+        from evaluation.models import Benchmark
 
         self.golds = [self.chance.choice(self.tools) for _ in range(ITEMS)]
         self.test = Benchmark.objects.create(name="asked", kind="prb", hash="0" * 64, count=ITEMS)
-        self.items = BenchmarkItem.objects.bulk_create(
-            BenchmarkItem(
-                benchmark=self.test,
-                position=place,
-                domain=gold.domain_id,
-                data={"query": f"what was asked {place}", "tools": [gold.name]},
-            )
-            for place, gold in enumerate(self.golds)
-        )
-        self.definition = define(definition_to_count_by(), None)
-        self.grouping = Grouping.of(definition_to_count_by(), benchmark_rows(self.test))
 
     def evaluate(self, model: Any) -> None:
-        from evaluation.core.metrics import item_scores
-        from evaluation.models import Evaluation, Prediction
-        from evaluation.results.scoring import score_requests
+        from tests.factories import make_evaluation
 
         for decode in ("fast", "trace", "trace-free") if model else ("embedding",):
             many = 1 if decode.startswith("trace") else 10
             given = [
-                {
-                    "id": str(item.pk),
-                    "tools": [
-                        self.guess(gold),
-                        *(self.chance.choice(self.tools).name for _ in range(many - 1)),
-                    ],
-                    "trace": "",
-                    "off_vocabulary": 0,
-                }
-                for item, gold in zip(self.items, self.golds, strict=True)
+                (gold, [self.guess(gold), *(self.chance.choice(self.tools).name for _ in range(many - 1))])
+                for gold in self.golds
             ]
-            scored = score_requests(self.test, decode, given, self.grouping)
-            made = Evaluation.objects.create(
-                key=f"{model and model.pk} {decode}",
-                benchmark=self.test,
-                decode=decode,
-                model=model,
-                metrics=scored.metrics,
-                definition=self.definition,
-            )
-            Prediction.objects.bulk_create(
-                Prediction(
-                    evaluation=made,
-                    item=item,
-                    output=row,
-                    scores=item_scores(row, {"tools": [gold.name]}, decode)
-                    | {"group": scored.groups[str(item.pk)], "cited": []},
-                )
-                for item, row, gold in zip(self.items, given, self.golds, strict=True)
-            )
+            make_evaluation(*given, benchmark=self.test, decode=decode, model=model)
 
     def kept_out(self, model: Any) -> None:
         from catalog.core.words import text_key
@@ -322,11 +281,9 @@ def processor_seconds(backend: int) -> float:
 
 def measure_rollups() -> None:
     from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
-    from evaluation.results import recount, rollups
+    from evaluation.results import rollups
     from rules.models import Rule
     from synthesis.models import Sample
-    from trace_site import jobs
-    from trace_site.jobs import Job
     from training.models import AliasMove, Model
     from training.registry.registry import current_aliases
 
@@ -339,17 +296,11 @@ def measure_rollups() -> None:
     timed("counted again, nothing moved", rollups.refresh)
     timed("is anything behind?", lambda: rollups.is_behind(rollups.Now.read()))
 
-    def recounted() -> Any:
-        recount.sweep()
-        job = Job.objects.get(kind="recount", state="queued")
-        return jobs.run(job.pk).result
-
     rule = Rule.objects.filter(published__isnull=False).order_by("pk")[0]
     published = rule.published_id
     for title, version in (("a rule rolled back", None), ("and applied", published)):
         Rule.objects.filter(pk=rule.pk).update(published=version)
         timed(f"{title}: rollups counted", rollups.count)
-        timed(f"{title}: the job, evaluations too", recounted)
     sample = Sample.objects.filter(human="pending", machine="ready").order_by("pk")[0]
     Sample.objects.filter(pk=sample.pk).update(human="approved")
     timed("a sample approved", rollups.refresh)
