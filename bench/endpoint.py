@@ -157,7 +157,7 @@ def served(*names: str) -> Iterator[dict[str, tuple[str, int]]]:
 
     port = first_free_port(0)
     ports = {"web": port, "endpoint": first_free_port(port + 1)}
-    parts = [one for one in children(port, None, "", ports["endpoint"]) if one.name in names]
+    parts = [one for one in children(port, ports["endpoint"]) if one.name in names]
     for part in parts:
         part.process = subprocess.Popen(part.command, cwd=ROOT)
     try:
