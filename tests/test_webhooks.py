@@ -18,7 +18,6 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
-from tests.hook_server import HookServer
 from trace_site import deliveries as outgoing
 from trace_site import worker
 from trace_site.audit.models import AuditEntry
@@ -43,14 +42,6 @@ from trace_site.webhooks.services import (
 
 
 @pytest.fixture
-def receiver(settings):
-    settings.WEBHOOK_ALLOW_PRIVATE = True
-    server = HookServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def hook(receiver, user_with):
     return webhook_create(url=receiver.url, events=["rule.published"], actor=user_with("admin"))
 
@@ -67,7 +58,7 @@ def test_a_receiver_can_verify_who_sent_what(hook, receiver):
     stamp, mac = (part.split("=", 1)[1] for part in got["X-Trace-Signature"].split(","))
     signed = stamp.encode() + b"." + got["body"]
     assert hmac.new(hook.secret.encode(), signed, hashlib.sha256).hexdigest() == mac
-    assert abs(time.time() - int(stamp)) < 10
+    assert abs(time.time() - int(stamp)) < 120
     told = json.loads(got["body"])
     assert told["data"] == {"code": "A_B", "text": "größer <<x>>"} and told["event"] == "rule.published"
     row = Delivery.objects.get()

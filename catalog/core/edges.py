@@ -4,7 +4,7 @@ In: tools (name, description, deprecated), the neighbours of each newest version
 many labelled requests two tools share. Out: pairs, each with its signals and a weight; no model is asked.
 
 Of an operation that an API has in several versions the newest one is compared with others; its older versions are
-look-alikes of it, and each of the next. Weights were chosen on one half of the public rules: tests/bench/lookalikes.py.
+look-alikes of it, and each of the next. Weights were chosen on one half of the public rules: bench/lookalikes.py.
 """
 
 import json

@@ -233,13 +233,13 @@ def test_who_leaves_within_an_answer_ends_the_question_and_is_not_asked_for_agai
     with pytest.raises(TraceError):
         list(parts)
     waited_until(lambda: stub.open == 0)
-    stub.think = 5.0
+    stub.think = 60.0
     departure = Departure()
     threading.Timer(0.2, departure.happen).start()
     began = time.monotonic()
     with pytest.raises(TraceError):
         retriever.retrieve(retriever.Query("my payslip"), departure=departure)
-    assert time.monotonic() - began < 4 and len(stub.asked) == 2
+    assert time.monotonic() - began < 30 and len(stub.asked) == 2
 
 
 def test_an_engine_that_says_nothing_is_waited_for_once_however_many_connections_are_open(

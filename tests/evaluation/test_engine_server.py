@@ -570,10 +570,10 @@ def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(serve, monkeypatch
         assert b" 200 " in connection.recv(4096)
         begun = time.monotonic()
         with suppress(OSError):
-            while time.monotonic() - begun < 5:
+            while time.monotonic() - begun < 60:
                 connection.sendall(b"G")
                 time.sleep(0.02)
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,9 @@ from evaluation.results.kept_out import KeptOutWork
 from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
 from rules.models import Rule
 from synthesis.models import Sample, SnapshotSample
+from tests.evaluation.conftest import FAKE
 from tests.evaluation.recomputed import assert_equal_to_recomputed
-from tests.evaluation.test_services import FAKE, model_with
+from tests.evaluation.test_services import model_with
 from tests.factories import (
     crown,
     make_cluster,

@@ -19,16 +19,11 @@ from rules.exchange.services import rules_import
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleClause, RuleVersion
 from rules.selectors import clauses_in_force
 from rules.services import rule_withdraw
-from tests.rules.ways import TEXT, World, content
+from tests.rules.ways import TEXT, content
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def world(user_with):
-    return World(user_with)
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

@@ -164,7 +164,6 @@ def world(monkeypatch):
     edited_world._made.clear()
 
 
-# tests/bench/incremental.py goes over 500
 @pytest.mark.parametrize("scripts", [range(4), pytest.param(range(4, 60), marks=pytest.mark.long)])
 def test_planner_writes_again_exactly_what_would_be_sent_otherwise(world, scripts):
     assert len(world.rules) == 123

@@ -4,10 +4,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from catalog.models import Tool, ToolRevision
-from synthesis.core.queries import AXES, Verdict
-from synthesis.generate import pipeline
+from synthesis.core.queries import AXES
 from synthesis.models import ModelCall, PromptVersion, Sample, SecondShare, Snapshot, SnapshotSample
-from synthesis.offline.judge import OfflineJudge
 from synthesis.review import services as review_services
 from synthesis.review.services import policy_approve
 from synthesis.samples import lineage as lines
@@ -21,16 +19,6 @@ from training.models import AliasMove
 
 pytestmark = pytest.mark.django_db
 PROMPTS = {"trace": "known", "query": "lost"}
-
-
-@pytest.fixture
-def easy(monkeypatch):
-    async def passed(self, request):
-        return Verdict(request.id, dict.fromkeys(AXES, 5))
-
-    monkeypatch.setattr(OfflineJudge, "judge", passed)
-    for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(pipeline, name, lambda *given: [])
 
 
 def reader(name: str, *roles: str) -> User:
@@ -75,7 +63,7 @@ def resolves(sample: Sample) -> list[str]:
     return [what for what, known in told.items() if not known]
 
 
-def test_every_sample_of_a_snapshot_resolves_after_rules_and_tools_moved_on(easy):
+def test_every_sample_of_a_snapshot_resolves_after_rules_and_tools_moved_on(every_draft_passes):
     make_catalog(3)
     run()
     run("rrb", anchors=4)
@@ -123,7 +111,7 @@ def test_a_prompt_whose_text_was_not_kept_is_said_to_be_so():
     assert [(stage.stage, stage.kept) for stage in found] == [("query", False), ("trace", True)]
 
 
-def test_tools_are_shown_as_they_were(easy):
+def test_tools_are_shown_as_they_were(every_draft_passes):
     make_catalog(1)
     run()
     sample = Sample.objects.earliest("pk")
@@ -142,7 +130,7 @@ def test_tools_are_shown_as_they_were(easy):
     assert {tool.state for name, tool in found.items() if name != answer.name} == {"same"}
 
 
-def test_contents_that_nobody_kept_are_not_guessed(easy):
+def test_contents_that_nobody_kept_are_not_guessed(every_draft_passes):
     make_catalog(1)
     run()
     sample = Sample.objects.earliest("pk")
@@ -153,7 +141,7 @@ def test_contents_that_nobody_kept_are_not_guessed(easy):
     assert {tool.state for tool in tools_then(bare)} == {"not recorded"}
 
 
-def test_a_retired_tool_is_named_as_such(easy):
+def test_a_retired_tool_is_named_as_such(every_draft_passes):
     make_catalog(1)
     run()
     sample = Sample.objects.earliest("pk")

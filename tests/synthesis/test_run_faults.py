@@ -139,7 +139,7 @@ def test_cancelled_run_ends_soon_while_an_endpoint_hangs_and_its_books_are_close
     threading.Thread(target=cancel).start()
     began = time.monotonic()
     assert jobs.run(run.job.pk).state == "cancelled"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40
     books = job_books(run.job)
     total = books["total"]
     assert books["errors"]["llm_cancelled"] == total["failed"] > 0

@@ -73,7 +73,7 @@ def test_job_that_must_stop_cancels_what_is_under_way_at_once(stop):
 
     with pytest.raises(stop):
         list(written(pipeline, units(50), 4, check=check, close=close))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert sorted(pipeline.cancelled) == sorted(pipeline.begun) == [0, 1, 2, 3]
     assert len(closed) == 1 and not any("writing" in one.name for one in threading.enumerate())
 

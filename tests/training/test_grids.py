@@ -17,17 +17,8 @@ from training.grids import services as grids_services
 from training.models import Grid, GridCell, Model, Run, TrainedStage
 from training.runs import stages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_trainer")]
 SMALL = {"formats": ["a"], "memos": ["none", "m"], "retrievals": ["n", "r"], "base": "some/base"}
-
-
-@pytest.fixture(autouse=True)
-def fake_trainer(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
-    monkeypatch.delenv("FAKE_TRAINER", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600
 
 
 def plan_on(*snapshots, **overrides):

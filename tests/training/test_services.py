@@ -25,16 +25,7 @@ from training.runs import stages
 from training.runs.services import configured_bases, require_configured, run_create
 from training.runs.stages import default_recipe, read_metrics, stage_folder
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def fake_trainer(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
-    monkeypatch.delenv("FAKE_TRAINER", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_trainer")]
 
 
 def create(snapshot=None, recipe=None, origin=None, **overrides):

@@ -1,6 +1,6 @@
 """How many of the public rules are suggested by who has seen none of them, and how many suggestions are wanted.
 
-    python -m tests.bench.suggestions [--other] [--embeddings DIR] [--sample 50] [--data ../shared/data]
+    python -m bench.suggestions [--other] [--embeddings DIR] [--sample 50] [--data ../shared/data]
 
 The suggester sees the catalog alone: names, descriptions, deprecation. The rules are split into halves by rule (seed 0;
 rules that share a target or a pair stay together). What is tuned is tuned on the first half; `--other` measures the
