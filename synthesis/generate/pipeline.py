@@ -225,7 +225,8 @@ class _Loop:
     """The event loop's thread. Methods without an underscore belong to the caller's thread."""
 
     def __init__(self, pipeline: Pipeline, workers: int, close: Close | None) -> None:
-        self.stopped_by: BaseException | None = None  # nothing is begun any more
+        self.stopped_by: BaseException | None = None
+        self._is_over = False  # nothing is begun any more
         self._pipeline, self._close = pipeline, close
         self._slots, self._over = asyncio.Semaphore(workers), asyncio.Event()
         self._under_way: set[Future[Outcome | None]] = set()
@@ -263,17 +264,18 @@ class _Loop:
 
     async def _made(self, unit: Unit) -> Outcome | None:
         async with self._slots:
-            return None if self.stopped_by else await self._pipeline.make(unit)
+            return None if self._is_over else await self._pipeline.make(unit)
 
     def _note(self, future: Future[Outcome | None]) -> None:
         """A unit has ended, in whatever way."""
         if not future.cancelled() and (error := future.exception()) is not None:
-            self.stopped_by = error
+            self.stopped_by, self._is_over = error, True
             if getattr(error, "code", "") not in GENTLE:
                 self._cancel_all()
         self._ended.put(future)
 
     def _cancel_all(self) -> None:
+        self._is_over = True  # a slot that comes free meanwhile begins nothing
         for future in list(self._under_way):
             future.cancel()
 
