@@ -81,7 +81,7 @@ def answers(
                 WORSE: f"Model {model} is worse than {name}",
                 CANNOT_TELL: f"Nobody can tell whether model {model} is better than {name}",
             }[row.answer]
-            told[opponent] = f"{said}: first tool right in {shares} ({spread})."
+            told[opponent] = f"{said}: first tool right in {shares} ({spread}).".replace("-", "−")
     return told
 
 
