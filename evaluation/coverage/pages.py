@@ -10,9 +10,10 @@ from django.utils.http import urlencode
 from catalog.models import Cluster, Tool
 from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.core.coverage import pair_of
-from evaluation.coverage.gaps import STATE_GROUPS, UNSPOKEN, Gap, cluster_rollup
+from evaluation.coverage.gaps import STATE_GROUPS, UNSPOKEN, Gap, cluster_count
+from evaluation.coverage.outcomes import Source
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, RuleName, coverage
-from evaluation.models import DomainFigures, LabelledOutcome
+from evaluation.models import DomainPoint
 from rules.models import Rule, RuleVersion
 from rules.selectors import newest_readings
 
@@ -66,7 +67,7 @@ GROUPS_OF_STATES = {
 
 
 def domain_coverage(slug: str) -> DomainCoverage:
-    """Without its recall; raises Http404."""
+    """Raises Http404."""
     for page in coverage(slug):
         return page
     raise Http404
@@ -168,13 +169,13 @@ AT_WORDS = {
 
 
 SOURCE_WORDS: dict[str, str] = {
-    LabelledOutcome.Source.BENCHMARK: "from a benchmark",
-    LabelledOutcome.Source.SAMPLE: "from an approved sample",
-    LabelledOutcome.Source.PRODUCTION: "from a reported request",
+    Source.BENCHMARK: "from a benchmark",
+    Source.SAMPLE: "from an approved sample",
+    Source.PRODUCTION: "from a reported request",
 }
 
 
-def model_words(figures: DomainFigures) -> str:
+def model_words(figures: DomainPoint) -> str:
     """Whose figures they are."""
     if figures.model_id is None:
         return "plain embedding search"
@@ -205,7 +206,7 @@ def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any
 
 
 def request_words(
-    figures: DomainFigures,
+    figures: DomainPoint,
     given: Mapping[str, str],
     cluster: Cluster | None,
     tools: Sequence[Tool],
@@ -252,7 +253,7 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
         "label": STATES[row.state],
         "meaning": STATES[row.state].meaning,
         "write_url": write_url(page.domain, (tool.id for tool in row.tools)),
-        "rollup": cluster_rollup(row.id),
+        "rollup": cluster_count(page.domain, row.id),
     }
 
 

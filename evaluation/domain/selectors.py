@@ -35,7 +35,7 @@ from evaluation.coverage.gaps import (
     trend,
 )
 from evaluation.coverage.pages import STATES, clusters_url, model_words, requests_url
-from evaluation.models import ClusterPlace, DomainPoint, DomainRollup
+from evaluation.models import ClusterPlace, DomainPoint
 from rules.models import RuleVersion
 from synthesis.core.agreement import FEWEST, Rate
 from trace_site.lib.charts import Dot, DotChart, DotRow, LineChart, Series, line_chart
@@ -54,7 +54,7 @@ LABELS = {
 class DomainPage:
     """`asked`: labelled requests by group; `most`: how many of the first gaps hold most expected wrong answers."""
 
-    figures: DomainRollup
+    figures: DomainPoint
     asked: dict[str, Asked]
     most: int
 
@@ -80,7 +80,7 @@ class DomainPage:
         return self.asked["uncovered"].n < FEWEST
 
 
-def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | None:
+def shown_domain(rows: dict[str, DomainPoint], wanted: str) -> DomainPoint | None:
     """The one that is asked for, else that with the most expected wrong answers."""
     if wanted:
         return rows.get(wanted)
@@ -88,17 +88,9 @@ def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | N
     return order[0] if order else None
 
 
-def domain_pages(rows: Sequence[DomainRollup]) -> list[DomainPage]:
-    """Of rows that were counted together, and so for one model; two queries."""
-    domains = [row.domain_id for row in rows]
-    asked = asked_by_group(domains, side_of(rows[0])) if rows else {}
-    most = hold_most({row.domain_id: row.score for row in rows}) if rows else {}
-    return [DomainPage(row, asked[row.domain_id], most[row.domain_id]) for row in rows]
-
-
-def domain_page(figures: DomainRollup) -> DomainPage:
-    """Two queries."""
-    return domain_pages([figures])[0]
+def domain_page(figures: DomainPoint) -> DomainPage:
+    asked = asked_by_group(figures.domain_id, side_of(figures))
+    return DomainPage(figures, asked, hold_most(figures.domain_id, figures.score))
 
 
 def this_week(page: DomainPage, reader: Any, size: int = THIS_WEEK) -> list[Gap]:
@@ -321,7 +313,7 @@ def right(wrong: Rate | None) -> Rate | None:
     return share(int(wrong.n - wrong.hits), int(wrong.n)) if wrong else None
 
 
-def domain_trend(figures: DomainRollup, size: int = SHOWN_POINTS) -> Trend:
+def domain_trend(figures: DomainPoint, size: int = SHOWN_POINTS) -> Trend:
     """At most two queries, at the first look at a count."""
     return _trend(figures.domain_id, figures.at, size)
 
@@ -425,7 +417,7 @@ class NotDrawn(Exception):
     """Nobody has looked at the map of these clusters yet."""
 
 
-def small_map(figures: DomainRollup) -> SmallMap | None:
+def small_map(figures: DomainPoint) -> SmallMap | None:
     """None before somebody looked at the map. One query, at the first look at a count."""
     try:
         return _small_map(figures.domain_id, figures.clustering, figures.at)

@@ -8,13 +8,13 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
-from evaluation.coverage.gaps import domain_rollups, production_misses
-from evaluation.coverage.one_count import one_count
+from evaluation.coverage.counted import figures_by_domain, one_count
+from evaluation.coverage.gaps import production_misses
 from evaluation.coverage.pages import gap_lines, state_parts
 from evaluation.coverage.views import acting
 from evaluation.domain import rules, selectors
 from evaluation.domain.selectors import DomainPage
-from evaluation.models import DomainRollup
+from evaluation.models import DomainPoint
 from training.registry.selectors import standing
 
 SHOWN_MISSES = 5
@@ -25,7 +25,8 @@ SHOWN_RULES = 5
 @one_count
 def home(request: HttpRequest) -> HttpResponse:
     """One domain; without `?domain=` the one where the most wrong answers are expected."""
-    domains, rollups = list(Domain.objects.all()), domain_rollups()
+    domains = list(Domain.objects.all())
+    rollups = figures_by_domain(domains)
     wanted = request.GET.get("domain", "")
     if wanted and wanted not in {domain.slug for domain in domains}:
         raise Http404
@@ -66,7 +67,7 @@ def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
 
 def _page_of(domain: str) -> DomainPage:
     """Raises Http404."""
-    figures: DomainRollup | None = domain_rollups().get(domain)
+    figures: DomainPoint | None = figures_by_domain().get(domain)
     if figures is None:
         raise Http404
     return selectors.domain_page(figures)

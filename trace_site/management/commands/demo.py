@@ -29,7 +29,7 @@ from evaluation.benchmarks.selectors import RESULTS
 from evaluation.benchmarks.services import benchmark_import, probe_benchmarks_build
 from evaluation.benchmarks.services import evaluation_request as search_evaluation_request
 from evaluation.gate.services import gate_request
-from evaluation.models import Benchmark, DomainRollup, Evaluation, GateReport
+from evaluation.models import Benchmark, Count, Evaluation, GateReport
 from evaluation.results import rollups
 from evaluation.results.strip import first_tools
 from rules.changes.services import request_submit
@@ -40,7 +40,7 @@ from synthesis.generate.services import synthesis_start
 from synthesis.models import Guideline, Snapshot, SynthesisRun
 from synthesis.review.services import policy_approve
 from synthesis.team.guidelines import guideline_save
-from trace_site.commands import TraceCommand, run_inline
+from trace_site.commands import TraceCommand
 from trace_site.dev.supervisor import Steps, address_served, serve
 from trace_site.dev.terminal import Progress
 from trace_site.jobs import Job, retry, send_wake
@@ -145,7 +145,7 @@ class Command(TraceCommand):
             Step("import and publish 26 rules", 1, Rule.objects.exists, import_rules),
             Step("find each tool's nearest neighbours", 6, all_embedded, self.find_neighbours),
             Step("find the confusable clusters", 1, Clustering.objects.exists, find_clusters),
-            Step("count what the rules tell apart", 1, DomainRollup.objects.exists, self.count),
+            Step("count what the rules tell apart", 1, Count.objects.exists, self.count),
             Step("freeze the benchmarks", 1, benchmarks_are_there, import_benchmarks),
             Step("import requests that show the tone", 1, real_queries().exists, import_queries),
             Step("write a guideline for reviewers", 1, Guideline.objects.exists, write_guidelines),
