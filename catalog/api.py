@@ -1,57 +1,33 @@
 """/api/v1/tools, /domains and /clusters: the catalog as the copilot's makers read it."""
 
-from typing import Any
-
 from django.shortcuts import get_object_or_404
 from django.urls import path
-from drf_spectacular.utils import OpenApiResponse, extend_schema, inline_serializer
-from rest_framework import serializers
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import selectors
 from catalog.models import ToolRevision
-from catalog.search import RANKED, ToolFilter, find_tools
+from catalog.search import ToolFilter, find_tools
 from catalog.serializers import (
     BlockIn,
     ClusterOut,
     DomainIn,
     DomainOut,
-    NeighbourOut,
+    NeighbourList,
     RevisionOut,
     ToolDetail,
-    ToolRow,
+    ToolPage,
     ToolsIn,
-    TwinOut,
+    TwinList,
 )
 from catalog.services import tool_block, tool_unblock
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
-FOUND = inline_serializer(
-    "ToolPage",
-    {
-        "results": ToolRow(many=True),
-        "next": serializers.CharField(allow_null=True, help_text="what ?after= takes; null on the last page"),
-        "total": serializers.IntegerField(help_text="matching tools"),
-        "more": serializers.BooleanField(
-            help_text=f"a search matched more than {RANKED}; they are listed by name"
-        ),
-        "meant": serializers.DictField(
-            child=serializers.ListField(child=serializers.CharField()),
-            help_text="words that were searched for beside a typed one, when few tools matched",
-        ),
-    },
-)
-
-
-def _many(name: str, row: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
-    """The description of a short list that has no pages."""
-    return inline_serializer(name, {"results": row(many=True)})
-
 
 class ToolsList(ApiView):
-    @extend_schema(parameters=[ToolsIn], responses=FOUND)
+    @extend_schema(parameters=[ToolsIn], responses=ToolPage)
     def get(self, request: Request) -> Response:
         """Find tools. Every word of `q` begins a word of the name or the description; when few tools match,
         words that hold it or are spelt nearly alike count too. The best match first; without `q` by name.
@@ -59,9 +35,7 @@ class ToolsList(ApiView):
         given = self.read_query(ToolsIn)
         chosen = ToolFilter(search=given.pop("q").strip(), **given)
         found = find_tools(chosen, request.query_params.get("after", ""), page_limit(request))
-        told = {"total": found.total, "more": found.more, "meant": found.meant}
-        rows = ToolRow(found.page.rows, many=True).data
-        return Response({"results": rows, "next": found.page.next_key, **told})
+        return Response(ToolPage(found).data)
 
 
 class ToolOne(ApiView):
@@ -102,20 +76,19 @@ class ToolBlock(ApiView):
 
 
 class ToolNeighbours(ApiView):
-    @extend_schema(responses=_many("NeighbourList", NeighbourOut))
+    @extend_schema(responses=NeighbourList)
     def get(self, request: Request, pk: int) -> Response:
         """Look-alikes of a tool. The nearest tools by cosine, the best first; none before look-alikes were found."""
-        found = selectors.neighbours(selectors.tool(pk=pk))
-        return Response({"results": NeighbourOut(found, many=True).data})
+        return Response(NeighbourList({"results": selectors.neighbours(selectors.tool(pk=pk))}).data)
 
 
 class ToolTwins(ApiView):
-    @extend_schema(responses=_many("TwinList", TwinOut))
+    @extend_schema(responses=TwinList)
     def get(self, request: Request, pk: int) -> Response:
         """Other versions of a tool. The active tools that are the same endpoint in other versions of its API,
         the newest first.
         """
-        return Response({"results": TwinOut(selectors.twins(selectors.tool(pk=pk)), many=True).data})
+        return Response(TwinList({"results": selectors.twins(selectors.tool(pk=pk))}).data)
 
 
 class ToolRevisions(ApiView):

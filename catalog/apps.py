@@ -6,7 +6,6 @@ from trace_site.limits import AROUND_A_FILE, CATALOG_FILE, IN_MEMORY
 
 class CatalogConfig(AppConfig):
     name = "catalog"
-    default_auto_field = "django.db.models.BigAutoField"
     areas = [
         Area(
             ROLES,

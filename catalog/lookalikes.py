@@ -63,41 +63,26 @@ def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> 
     if not tools:
         raise TraceError("there are no tools.", code="empty", hint="Import a catalog first.")
     vectors: list[Any] = [vector for *_, vector, _ in tools]
-    rows = np.array(
-        [one.to_numpy() if hasattr(one, "to_numpy") else one for one in vectors], dtype=np.float32
-    )
+    numbers = [one.to_numpy() if hasattr(one, "to_numpy") else one for one in vectors]
+    rows = np.array(numbers, dtype=np.float32)
     keys = {pk: key for _, pk, key, *_ in tools}
     stored = {row.pk: row for row in NeighbourList.objects.all()}
     same = [row for pk, row in stored.items() if row.embedding_key and row.embedding_key == keys.get(pk)]
     echo(f"{len(tools):,} tools, {len(tools) - len(same):,} of them new or changed: exact top {k} by cosine")
     tick = Ticker(echo, "neighbours")
-    near = _near(
-        list(keys),
-        rows,
-        k,
-        {row.pk: (row.neighbour_ids, row.scores) for row in same},
-        lambda done: tick(done, len(tools)),
-    )
+    before = {row.pk: (row.neighbour_ids, row.scores) for row in same}
+    near = _near(list(keys), rows, k, before, lambda done: tick(done, len(tools)))
     names: defaultdict[str, list[str]] = defaultdict(list)  # of each domain, whose clusters are its own
     for name, *_, domain in tools:
         names[domain].append(name)
     newest = {name for own in names.values() for name in operations(own).versions}
     places = [place for place, (name, *_) in enumerate(tools) if name in newest]
-    others = _near(
-        [tools[place][1] for place in places],
-        rows[places],
-        k,
-        {row.pk: (row.other_ids, row.other_scores or []) for row in same if row.other_ids is not None},
-    )
-    fresh = {
-        pk: NeighbourList(
-            tool_id=pk,
-            embedding_key=keys[pk],
-            **dict(zip(("neighbour_ids", "scores"), near[pk], strict=True)),
-            **dict(zip(("other_ids", "other_scores"), others.get(pk, (None, None)), strict=True)),
-        )
-        for pk in keys
-    }
+    before = {row.pk: (row.other_ids, row.other_scores or []) for row in same if row.other_ids is not None}
+    others = _near([tools[place][1] for place in places], rows[places], k, before)
+    fresh = {}
+    for pk, key in keys.items():
+        values = (*near[pk], key, *others.get(pk, (None, None)))
+        fresh[pk] = NeighbourList(tool_id=pk, **dict(zip(LIST_FIELDS, values, strict=True)))
     counts = {"tools": len(tools), "encoded": encoded, **_store_lists(fresh, stored), "k": k}
     result = {**counts, "encoder": settings.ENCODER}
     if encoded or counts["changed"] or counts["removed"]:
@@ -320,9 +305,8 @@ def _store_clustering(domain: Domain, last: Clustering | None, rows: list[Cluste
     for row in rows:
         row.clustering = clustering
     if last:
-        list(
-            last.clusters.select_for_update().order_by("pk").values_list("pk")
-        )  # who decides now waits: _newest
+        # who decides now waits: _newest
+        list(last.clusters.select_for_update().order_by("pk").values_list("pk"))
         decided = last.clusters.filter(Q(owner__isnull=False) | ~Q(dismissed_reason=""))
         _carry_over(decided.defer("edges").order_by(F("due").asc(nulls_last=True), "pk"), rows)
     Cluster.objects.bulk_create(rows, batch_size=1000)

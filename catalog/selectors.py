@@ -4,16 +4,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 from django.shortcuts import get_object_or_404
-from django.utils.module_loading import import_string
 
 from catalog.core.edges import say
 from catalog.core.twins import newest_first, twin_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
 from trace_site.access import PROGRAM, WRITERS
+from trace_site.impact import functions_named
 from trace_site.lib.letters import entered
 
 HEAVY = ("embedding", "search", "words")
@@ -122,5 +121,4 @@ def import_row(pk: int) -> CatalogImport:
 
 def ruled_tools() -> Q | None:
     """The condition on Tool behind the filter "held by a rule": an app to the right names it in its AppConfig."""
-    named = (getattr(app, "ruled_tools", "") for app in apps.get_app_configs())
-    return next((import_string(name)() for name in named if name), None)
+    return next((held() for held in functions_named("ruled_tools")), None)

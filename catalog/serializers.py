@@ -1,11 +1,11 @@
 """What the API reads and answers about tools, domains and clusters."""
 
-from typing import Literal
-
-from rest_framework import serializers
+from datetime import datetime
+from typing import Any, Literal
 
 from catalog.core.tokens import FORMATS, tool_units
 from catalog.models import Cluster, Domain, Tool, ToolRevision
+from catalog.search import RANKED
 from catalog.selectors import pair_reasons
 from catalog.services import LONGEST_REASON
 from trace_site.rest.schema import InputSerializer
@@ -31,36 +31,38 @@ class DomainIn(InputSerializer):
     domain: str = field(default="", max_length=60)
 
 
-class ToolRow(serializers.ModelSerializer[Tool]):
-    domain = serializers.CharField(source="domain_id")
-    cluster = serializers.IntegerField(source="cluster_id", allow_null=True)
-    blocked = serializers.SerializerMethodField(help_text="an admin blocked it: no answer names it")
-
-    class Meta:
-        model = Tool
-        fields = [
-            *("id", "name", "api", "endpoint", "family", "api_version", "description", "domain"),
-            *("permissions", "deprecated", "version", "status", "cluster", "source", "blocked"),
-        ]
+class ToolRow(Shape, of=Tool):
+    fields = (
+        "id name api endpoint family api_version description domain permissions deprecated version status cluster "
+        "source"
+    )
+    family: str = field("the API's name without its version")
+    api_version: int | None = field("the version in the API's name; sorts by age")
+    permissions: list[str]
+    blocked: bool = field("an admin blocked it: no answer names it")
 
     def get_blocked(self, tool: Tool) -> bool:
         return tool.blocked_at is not None
+
+
+class ToolPage(Shape):
+    results: list[ToolRow] = field(source="page.rows")
+    next: str | None = field("what ?after= takes; null on the last page", source="page.next_key")
+    total: int = field("matching tools")
+    more: bool = field(f"a search matched more than {RANKED}; they are listed by name")
+    meant: dict[str, list[str]] = field(
+        "words that were searched for beside a typed one, when few tools matched"
+    )
 
 
 class BlockIn(InputSerializer):
     because: str = field("why; kept in the audit log", max_length=LONGEST_REASON)
 
 
-class ToolDetail(ToolRow):
-    blocked_by = serializers.CharField(source="blocked_by.username", default=None, allow_null=True)
-    tokens = serializers.SerializerMethodField(help_text="the tokens that name the tool, by token format")
-
-    class Meta(ToolRow.Meta):
-        fields = [
-            *ToolRow.Meta.fields,
-            *("blocked_at", "blocked_by", "blocked_because", "tokens", "content_hash", "created_at"),
-            "updated_at",
-        ]
+class ToolDetail(ToolRow, of=Tool):
+    fields = "blocked_at blocked_by blocked_because content_hash created_at updated_at"
+    blocked_at: datetime | None = field("since when no answer may name it")
+    tokens: dict[str, str] = field("the tokens that name the tool, by token format")
 
     def get_tokens(self, tool: Tool) -> dict[str, str]:
         return {fmt: "".join(tool_units(tool.name, fmt)) for fmt in FORMATS}
@@ -71,49 +73,40 @@ class NeighbourOut(Shape):
     tool: ToolRow
 
 
+class NeighbourList(Shape):
+    results: list[NeighbourOut]
+
+
 class TwinOut(Shape):
     newer: bool = field("a newer version than the tool's own")
     tool: ToolRow
 
 
-class RevisionOut(serializers.ModelSerializer[ToolRevision]):
-    imported_by = serializers.IntegerField(source="catalog_import_id", allow_null=True, help_text="an import")
-    undo_of = serializers.IntegerField(
-        source="undo_of_id", allow_null=True, help_text="the import whose undoing brought this content back"
-    )
-    data = serializers.DictField()  # type: ignore[assignment]
-
-    class Meta:
-        model = ToolRevision
-        fields = ["id", "at", "content_hash", "data", "imported_by", "undo_of"]
+class TwinList(Shape):
+    results: list[TwinOut]
 
 
-class DomainOut(serializers.ModelSerializer[Domain]):
-    active = serializers.IntegerField(help_text="tools")
-    deprecated = serializers.IntegerField(help_text="of the active ones")
-    retired = serializers.IntegerField()
-
-    class Meta:
-        model = Domain
-        fields = ["slug", "title", "active", "deprecated", "retired"]
+class RevisionOut(Shape, of=ToolRevision):
+    fields = "id at content_hash data undo_of"
+    data: dict[str, Any]
+    imported_by: int | None = field("an import", source="catalog_import_id")
+    undo_of: int | None = field("the import whose undoing brought this content back", source="undo_of_id")
 
 
-class ClusterOut(serializers.ModelSerializer[Cluster]):
-    domain = serializers.CharField(source="clustering.domain_id")
-    clustering = serializers.IntegerField(source="clustering.version", help_text="version of the clustering")
-    tools = serializers.ListField(child=serializers.IntegerField(), source="tool_ids")
-    edges = serializers.SerializerMethodField(help_text="[tool, tool, cosine]")
-    reasons = serializers.SerializerMethodField(
-        help_text="of each edge: why the two are look-alikes, in words"
-    )
-    dismissed_by = serializers.CharField(source="dismissed_by.username", default=None, allow_null=True)
+class DomainOut(Shape, of=Domain):
+    fields = "slug title"
+    active: int = field("tools")
+    deprecated: int = field("of the active ones")
+    retired: int
 
-    class Meta:
-        model = Cluster
-        fields = [
-            *("id", "domain", "clustering", "label", "tools", "edges", "reasons", "mean_similarity"),
-            *("dismissed_reason", "dismissed_by"),
-        ]
+
+class ClusterOut(Shape, of=Cluster):
+    fields = "id label mean_similarity dismissed_reason dismissed_by"
+    domain: str = field(source="clustering.domain_id")
+    clustering: int = field("version of the clustering", source="clustering.version")
+    tools: list[int] = field(source="tool_ids")
+    edges: list[list[float]] = field("[tool, tool, cosine]")
+    reasons: list[list[str]] = field("of each edge: why the two are look-alikes, in words")
 
     def get_edges(self, cluster: Cluster) -> list[list[float]]:
         return [edge[:3] for edge in cluster.edges]

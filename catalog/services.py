@@ -5,15 +5,14 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
-from django.apps import apps
 from django.db import transaction
 from django.db.models import Max, Model, Q
-from django.utils.module_loading import import_string
 
 from catalog.core.ledger import LedgerRow, assign_slots
 from catalog.models import TokenUnit, Tool
 from trace_site.audit import models as audit_models
 from trace_site.database import database_now, hold_lock
+from trace_site.impact import functions_named
 from trace_site.lib.errors import TraceError
 
 CATALOG_LOCK = 0x7472_6163  # one writer of the catalog at a time
@@ -61,10 +60,9 @@ def tools_changed(ids: Iterable[int]) -> None:
     """Tell the apps to the right, which name a function in their AppConfig (`tools_changed`), that an import or an undo
     added, changed, retired or brought back these tools. It runs inside the writer's transaction: what it raises undoes
     the write."""
-    if changed := sorted(set(ids)):
-        for app in apps.get_app_configs():
-            if name := getattr(app, "tools_changed", ""):
-                import_string(name)(changed)
+    changed = sorted(set(ids))
+    for hear in functions_named("tools_changed") if changed else ():
+        hear(changed)
 
 
 def masked_names() -> frozenset[str]:

@@ -7,7 +7,6 @@ ASSIGNERS = (*WRITERS, PRODUCT_MANAGER)
 
 class EvaluationConfig(AppConfig):
     name = "evaluation"
-    default_auto_field = "django.db.models.BigAutoField"
     areas = [
         Area(
             ROLES,

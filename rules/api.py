@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from catalog.selectors import as_stored
 from rules import selectors
 from rules.book import cached_book, version_contents, version_findings
-from rules.changes import api as changes_api
 from rules.changes.selectors import compare_versions
 from rules.core.draft import content_of
 from rules.core.rules_file import to_json
@@ -41,13 +40,10 @@ class RulesList(ApiView):
         """List rules. Every rule with its newest version, by domain and code."""
         recheck_missing()
         given = self.read_query(ListIn)
-        chosen = RuleFilter(search=given.pop("q").strip(), **given)
-        page = rule_list(chosen, request.query_params.get("after", ""), page_limit(request)).page
-        published = RuleVersion.objects.filter(pk__in=[row.rule.published_id for row in page.rows])
-        numbers = {"numbers": dict(published.values_list("pk", "number"))}
-        return Response(
-            {"results": RuleRow(page.rows, many=True, context=numbers).data, "next": page.next_key}
-        )
+        page = rule_list(
+            RuleFilter.read(given), request.query_params.get("after", ""), page_limit(request)
+        ).page
+        return Response({"results": RuleRow(page.rows, many=True).data, "next": page.next_key})
 
 
 class RuleOne(ApiView):
@@ -59,12 +55,10 @@ class RuleOne(ApiView):
         if newest is None:
             raise TraceError(f"The rule {rule.code} has no version.", code="not_found")
         answer = {
-            "id": rule.pk,
-            "code": rule.code,
-            "domain": rule.domain_id,
-            "published": rule.published.number if rule.published else None,
+            "rule": rule,
+            "published": rule.published and rule.published.number,
             "newest": with_content(newest),
-            "findings": [finding.as_dict() for finding in version_findings(newest, cached_book())],
+            "findings": version_findings(newest, cached_book()),
         }
         return Response(RuleDetail(answer).data)
 
@@ -92,10 +86,7 @@ class RuleVersionOne(ApiView):
         version = get_object_or_404(rows, rule=pk, number=number)
         table = selectors.pair_table(version, selectors.tool_set(version))
         version.pairs = table.rows if table else []  # type: ignore[attr-defined]
-        version.statements = [  # type: ignore[attr-defined]
-            {**row.as_dict(), "in_force": row.in_force}
-            for row in selectors.version_clauses([version])[version.pk]
-        ]
+        version.statements = selectors.version_clauses([version])[version.pk]  # type: ignore[attr-defined]
         return Response(VersionRead(with_content(version)).data)
 
 
@@ -105,9 +96,7 @@ class RuleVersionsCompare(ApiView):
         """Compare two versions of a rule. Sets as added and removed, the text word by word."""
         given = self.read_query(DiffIn)
         old, new, diff = compare_versions(pk, given["from"], given["to"])
-        return Response(
-            VersionDiff({"from": old.number, "to": new.number, "diff": changes_api.diff_data(diff)}).data
-        )
+        return Response(VersionDiff({"from": old.number, "to": new.number, "diff": diff}).data)
 
 
 class RuleCheck(ApiView):
@@ -122,8 +111,7 @@ class RuleCheck(ApiView):
         findings = rule_preview(
             content=content_of(as_stored(draft_input(given))), rule=rule, book=cached_book()
         )
-        answer = {"light": light_of(findings), "findings": [finding.as_dict() for finding in findings]}
-        return Response(Checked(answer).data)
+        return Response(Checked({"light": light_of(findings), "findings": findings}).data)
 
 
 urlpatterns = [

@@ -17,7 +17,6 @@ def read_versions(apps: Any, **told: Any) -> None:
 
 class RulesConfig(AppConfig):
     name = "rules"
-    default_auto_field = "django.db.models.BigAutoField"
     areas = [
         # what is sent here is checked and answered; nothing is kept
         Area(

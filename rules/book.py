@@ -9,7 +9,7 @@ from catalog.core.words import closest
 from catalog.imports.services import domain_slug
 from catalog.models import Tool
 from rules.core.check import Finding, check_rule
-from rules.core.rule import RuleContent
+from rules.core.rule import PLAIN, RuleContent
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
 from rules.core.rules_file import MOST_PROBLEMS, schema_problems, size_problem, to_json
 from rules.models import Rule, RuleVersion
@@ -40,6 +40,7 @@ def version_contents(versions: Iterable[RuleVersion]) -> dict[int, RuleContent]:
             text=version.text,
             clauses=tuple(version.clauses),
             tests=tuple(version.tests),
+            **{name: getattr(version, name) for name in PLAIN},
         )
         for version in versions
     }

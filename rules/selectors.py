@@ -1,7 +1,7 @@
 """Reads of the rule pages."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from django.contrib.auth import get_user_model
 from django.db.models import BooleanField, Count, F, Func, Q, QuerySet
 from django.db.models.expressions import RawSQL
-from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
@@ -17,7 +16,7 @@ from catalog.models import TokenUnit, Tool
 from rules.book import version_contents
 from rules.core.draft import RuleDiff, diff_rules
 from rules.core.pairs import State, to_add
-from rules.core.rule import pointed_row
+from rules.core.rule import RuleContent, pointed_row
 from rules.core.text_clauses import LEADING, TextClause, text_clauses
 from rules.models import OPEN, Rule, RuleChange, RuleClause, RuleHealth, RuleReading, RuleVersion
 from trace_site.impact import Impact
@@ -30,6 +29,7 @@ NAMED = 3  # rules or requests that an impact lists
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     version: RuleVersion
+    content: RuleContent
     change: RuleDiff | None
 
 
@@ -43,8 +43,9 @@ def history(rule: Rule) -> list[HistoryEntry]:
     contents = version_contents(versions)
     before = [*versions[1:], None]
     return [
-        HistoryEntry(version, diff_rules(contents[old.pk], contents[version.pk]) if old else None)
+        HistoryEntry(version, said, diff_rules(contents[old.pk], said) if old else None)
         for version, old in zip(versions, before, strict=True)
+        for said in [contents[version.pk]]
     ]
 
 
@@ -156,55 +157,43 @@ def version_clauses(versions: Iterable[RuleVersion]) -> dict[int, list[VersionCl
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ClauseInForce:
-    """A clause of a published rule; `version` is the number of the version that is published."""
-
-    token: str
-    rule_id: int
-    code: str
-    domain: str
-    version: int
-    text: str
-    stance: str
-    tools: tuple[str, ...]
-    set: tuple[str, ...]  # T(r), the tools that its rule tells apart, the target first
-    waits: bool  # until a model has learned it
-
-    @property
-    def leads(self) -> bool:
-        return self.stance in LEADING
-
-
 def clauses_leading() -> QuerySet[RuleClause]:
     """Clauses of published rules that lead to tools, which alone can decide."""
     in_force = RuleClause.objects.filter(token__state=TokenUnit.State.ACTIVE, rule__published__isnull=False)
     return in_force.filter(stance__in=LEADING)
 
 
-def clauses_in_force() -> list[ClauseInForce]:
-    """Of all published rules, in the order of the ledger. Two queries; what it gives changes with `rules` of
+def clauses_in_force() -> list[dict[str, Any]]:
+    """Of all published rules, in the order of the ledger: each with the number of the published version, T(r) as
+    `set`, and whether it waits until a model has learned it. Two queries; what it gives changes with `rules` of
     `generation_key`."""
     rows = RuleClause.objects.filter(token__state=TokenUnit.State.ACTIVE, rule__published__isnull=False)
-    columns = ("token__string", "rule_id", "rule__code", "rule__domain_id", "rule__published__number")
+    columns = (
+        "token__string",
+        "rule__code",
+        "rule__domain_id",
+        "rule__published__number",
+        "text",
+        "stance",
+        "tools",
+    )
     sets = ("rule__published__target", "rule__published__confusable_ids", "rule__waits")
-    found = list(rows.order_by("token__slot").values_list(*columns, "text", "stance", "tools", *sets))
+    found = list(rows.order_by("token__slot").values_list(*columns, *sets))
     ids = {pk for *_, target, confusables, _ in found for pk in (target, *confusables)}
     names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
     return [
-        ClauseInForce(
-            token=token,
-            rule_id=rule,
-            code=code,
-            domain=domain,
-            version=version,
-            text=text,
-            stance=stance,
-            tools=tuple(tools),
-            set=tuple(names[pk] for pk in (target, *confusables)),
-            waits=waits,
-        )
-        for token, rule, code, domain, version, text, stance, tools, target, confusables, waits in found
+        {
+            "token": token,
+            "rule": code,
+            "domain": domain,
+            "version": version,
+            "set": [names[pk] for pk in (target, *confusables)],
+            "tools": tools,
+            "text": text,
+            "stance": stance,
+            "waits": waits,
+        }
+        for token, code, domain, version, text, stance, tools, target, confusables, waits in found
     ]
 
 
@@ -253,8 +242,8 @@ class RuleFilter:
     order: str = ""
 
     @classmethod
-    def read(cls, data: QueryDict) -> "RuleFilter":
-        """What a query string asks for; the words to search stand under `q`."""
+    def read(cls, data: Mapping[str, Any]) -> "RuleFilter":
+        """What a query asks for; the words to search stand under `q`."""
         given = {field.name: data.get(field.name, "") for field in fields(cls)}
         return cls(**{**given, "search": data.get("q", "").strip()})
 
@@ -309,6 +298,7 @@ def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int)
     rows = rows.select_related("rule__domain", "version__target", "version__author").defer(
         "words", *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
     )
+    rows = rows.annotate(published_number=F("rule__published__number"))
     if chosen.order == "changed":
         last = number_of(after)
         return keyset(rows, str(last) if last else "", by="version_id", newest=True, size=size)

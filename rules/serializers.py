@@ -6,14 +6,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from rest_framework import serializers
 
-from rules.core import rules_file as schema
+from rules.core import rule as limits
 from rules.core.check import Finding
-from rules.core.draft import FIELDS, RuleDiff
+from rules.core.draft import RuleDiff
 from rules.core.reading import Stance
+from rules.core.rule import FIELDS, PLAIN
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from rules.selectors import PairRow
 from trace_site.rest.schema import ID, InputSerializer
-from trace_site.rest.shapes import Shape, field
+from trace_site.rest.shapes import Shape, field, field_of
 
 
 class Clause(Shape):
@@ -28,12 +29,26 @@ class RuleTest(Shape):
     tools: list[str]
 
 
+def plain_fields(required: bool) -> dict[str, Any]:
+    """The serializer's fields of a rule's plain fields, by key."""
+    found = {}
+    for one in PLAIN.values():
+        text = {"max_length": one.schema.get("maxLength"), "trim_whitespace": False}
+        options = {"choices": one.choices} if one.choices else text
+        options |= {"help_text": one.help, "allow_blank": True, "required": required}
+        found[one.key] = field_of(str, options)
+    return found
+
+
 class Content(Shape):
     tool_name: str = field("the target")
     confusables: list[str]
     rule_text: str
     clauses: list[Clause]
     tests: list[RuleTest]
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **plain_fields(required=True)}
 
 
 class ExchangeRule(Content):
@@ -48,6 +63,9 @@ class RuleFinding(Shape, of=Finding):
     place: Any = field("{pointer, start, end} in the exchange format")
     path: list[str] = field("codes of the rules on a cycle")
 
+    def to_representation(self, finding: Finding) -> dict[str, Any]:
+        return finding.as_dict()
+
 
 class RuleRow(Shape):
     id: int = field(source="rule.pk")
@@ -61,8 +79,8 @@ class RuleRow(Shape):
     changed_at: datetime = field(source="version.created_at")
 
     def get_published(self, row: Any) -> int | None:
-        """`numbers` of the context: published versions by id, read once for all rows."""
-        number: int | None = self.context["numbers"].get(row.rule.published_id)
+        """Read with the rows."""
+        number: int | None = row.published_number
         return number
 
 
@@ -92,11 +110,13 @@ class RulePair(Shape, of=PairRow):
 
 class Statement(Shape):
     token: str = field("for good; empty: no version with it was published")
-    text: str = field("as it stands in the rule")
+    text: str = field("as it stands in the rule", source="clause.text")
     stance: str = field(
-        "use, tells, limits: it leads to its tools; not, dead: away from them", choices=get_args(Stance)
+        "use, tells, limits: it leads to its tools; not, dead: away from them",
+        choices=get_args(Stance),
+        source="clause.stance",
     )
-    tools: list[str]
+    tools: list[str] = field(source="clause.tools")
     in_force: bool = field("whether the published version has it")
 
 
@@ -106,9 +126,9 @@ class VersionRead(VersionDetail):
 
 
 class RuleDetail(Shape):
-    id: int
-    code: str
-    domain: str
+    id: int = field(source="rule.pk")
+    code: str = field(source="rule.code")
+    domain: str = field(source="rule.domain_id")
     published: int | None
     newest: VersionDetail
     findings: list[RuleFinding] = field("about the newest version")
@@ -119,14 +139,29 @@ class Piece(Shape):
     words: str
 
 
-class Diff(Shape, of=RuleDiff):
+class Diff(Shape):
     changed: list[str] = field("names of the fields that differ")
     target: list[str] | None = field("[before, after]")
+    confusables_added: list[str]
+    confusables_removed: list[str]
     text: list[Piece]
     clauses_added: list[Clause]
     clauses_removed: list[Clause]
     tests_added: list[RuleTest]
     tests_removed: list[RuleTest]
+
+    def get_fields(self) -> dict[str, Any]:
+        plain = {
+            one.key: field_of(list[str] | None, {"help_text": "[before, after]"}) for one in PLAIN.values()
+        }
+        return {**super().get_fields(), **plain}
+
+    def to_representation(self, diff: RuleDiff) -> dict[str, Any]:
+        said: dict[str, Any] = {name: getattr(diff, name) for name in diff.__slots__}
+        said["text"] = [{"kind": kind, "words": words.strip()} for kind, words in diff.text]
+        said |= {one.key: None for one in PLAIN.values()}
+        said |= {one.key: (before, after) for one, before, after in diff.plain}
+        return {name: said[name] for name in self.fields}
 
 
 class VersionDiff(Shape):
@@ -142,8 +177,8 @@ class Checked(Shape):
 
 class ImportedRule(Shape):
     kind: Literal["added", "changed", "draft"]
-    domain: str
-    code: str
+    domain: str = field(source="entry.domain")
+    code: str = field(source="entry.code")
 
 
 class Imported(Shape):
@@ -162,8 +197,8 @@ class Imported(Shape):
 # texts that no exchange format knows are checked by the services, which say what they may hold; here they only must be
 # text, and not without end
 TEXT: dict[str, Any] = {"required": False, "allow_blank": True, "trim_whitespace": False}
-NAME = {**TEXT, "max_length": schema.LONGEST_NAME}
-SENTENCE = {**TEXT, "max_length": schema.LONGEST_SENTENCE}
+NAME = {**TEXT, "max_length": limits.LONGEST_NAME}
+SENTENCE = {**TEXT, "max_length": limits.LONGEST_SENTENCE}
 SAID = {**TEXT, "max_length": 10_000}
 REVISION: dict[str, Any] = {"min_value": 0, "max_value": 2**31 - 1}
 FILTER: dict[str, Any] = {"default": "", "allow_blank": True}
@@ -174,24 +209,27 @@ class ClauseIn(InputSerializer):
     when: str = field(**SENTENCE)
     route_to: str = field(**NAME)
     exception: bool = False
-    signals: list[Annotated[str, field(**{**TEXT, "max_length": schema.LONGEST_SIGNAL})]] = field(
-        default=list, max_length=schema.MOST_SIGNALS
+    signals: list[Annotated[str, field(**{**TEXT, "max_length": limits.LONGEST_SIGNAL})]] = field(
+        default=list, max_length=limits.MOST_SIGNALS
     )
 
 
 class RuleTestIn(InputSerializer):
     query: str = field(**SENTENCE)
-    tools: list[Annotated[str, field(**NAME)]] = field(default=list, max_length=schema.MOST_EXPECTED)
+    tools: list[Annotated[str, field(**NAME)]] = field(default=list, max_length=limits.MOST_EXPECTED)
 
 
 class ContentIn(InputSerializer):
     tool_name: str = field("the target", **NAME)
     confusables: list[Annotated[str, field(**NAME)]] = field(
-        required=False, max_length=schema.MOST_CONFUSABLES
+        required=False, max_length=limits.MOST_CONFUSABLES
     )
-    rule_text: str = field(max_length=schema.LONGEST_RULE, **TEXT)
-    clauses: list[ClauseIn] = field(required=False, max_length=schema.MOST_CLAUSES)
-    tests: list[RuleTestIn] = field(required=False, max_length=schema.MOST_TESTS)
+    rule_text: str = field(max_length=limits.LONGEST_RULE, **TEXT)
+    clauses: list[ClauseIn] = field(required=False, max_length=limits.MOST_CLAUSES)
+    tests: list[RuleTestIn] = field(required=False, max_length=limits.MOST_TESTS)
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **plain_fields(required=False)}
 
 
 class CheckIn(ContentIn):
@@ -288,4 +326,4 @@ class RequestListIn(InputSerializer):
 
 def draft_input(given: Mapping[str, Any]) -> dict[str, Any]:
     """The content fields of a body, as the services name them."""
-    return {key: given[name] for key, name in FIELDS.items() if name in given}
+    return {name: given[one.key] for name, one in FIELDS.items() if one.key in given}

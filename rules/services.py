@@ -28,7 +28,7 @@ from rules.book import (
 from rules.core.check import Finding, check_reading, check_rule, has_errors
 from rules.core.pairs import READER, apart, kept, read_pairs
 from rules.core.reading import Reading
-from rules.core.rule import RuleContent
+from rules.core.rule import PLAIN, RuleContent
 from rules.core.rule_book import RuleBook, RuleKey
 from rules.core.text_clauses import TextClause, text_clauses
 from rules.models import Rule, RuleClause, RuleHealth, RuleReading, RuleVersion
@@ -104,6 +104,7 @@ def versions_save(
                 text=content.text,
                 clauses=list(content.clauses),
                 tests=list(content.tests),
+                **{name: getattr(content, name) for name in PLAIN},
                 content_hash=said,
                 note=note[:300],
                 author=author,

@@ -36,6 +36,7 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
     context = {
         "rule": rule,
         "version": version,
+        "plain": shown[0].content.plain,
         "newest": history[0].version,
         "history": history,
         "tools": tools,

@@ -11,8 +11,11 @@ from django.db import OperationalError, connection
 from django.db.backends.postgresql.operations import DatabaseOperations
 from hypothesis import HealthCheck, settings
 
+from catalog.imports.services import catalog_import
+from tests.hook_server import HookServer
 from trace_site.database import become_owner
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_jsonl
 from trace_site.management.commands.migrate import refuse_old_home
 
 # how long an example takes says something of the machine, nothing of the property
@@ -119,6 +122,34 @@ def client_as(client, user_with):
         return client
 
     return login
+
+
+@pytest.fixture
+def load(db, tmp_path):
+    """load(row, ...) imports tools from JSON lines, into `hr` unless said otherwise."""
+
+    def run(*rows, **options):
+        write_jsonl(tmp_path / "tools.jsonl", rows)
+        return catalog_import(path=tmp_path / "tools.jsonl", **{"domain": "hr", **options})
+
+    return run
+
+
+@pytest.fixture
+def receiver(settings):
+    """Where webhooks are sent to."""
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    server = HookServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def trace_home(settings, tmp_path):
+    """Files of its own; and no lease ends, as a heartbeat's own connection does not see a test's transaction."""
+    settings.TRACE_HOME = tmp_path
+    settings.STORE_URL = (tmp_path / "store").as_uri()
+    settings.JOB_LEASE_SECONDS = 3600
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,8 +8,7 @@ from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
 
 from tests.api_description import Operation, description, json_schema, operations
-from trace_site.rest.examples import examples
-from trace_site.rest.schema import operation_id
+from trace_site.rest.schema import examples, operation_id
 
 
 def test_the_schema_is_valid_and_made_without_warnings() -> None:

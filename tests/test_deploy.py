@@ -131,7 +131,7 @@ def test_the_proxy_lets_through_what_the_site_takes_and_ends_headers_that_do_not
 
 
 def test_up_gives_the_engine_a_token_of_its_own_and_the_store_of_the_site():
-    [engine] = [child for child in children(8000, 8100, "a-token") if child.name == "engine"]
+    [engine] = [child for child in children(8000, 8001, 8100, "a-token") if child.name == "engine"]
     assert engine.secrets == {"ENGINE_TOKEN": "a-token"} and "a-token" not in engine.command
     assert engine.command[-4:] == engine_store()
     assert "a-token" not in repr(engine)

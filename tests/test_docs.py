@@ -152,6 +152,13 @@ def test_every_page_in_docs_is_linked_from_the_readme():
     assert linked == {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
 
 
+def test_a_decision_takes_at_most_five_lines():
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    entries = re.split(r"\n(?=\*\*|## )", text)[1:]
+    assert len(entries) > 60
+    assert [entry for entry in entries if len(entry.strip()) > 5 * 120] == []
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_addresses_in_calls_exist(path):
     for address in re.findall(r"\$SITE(/api/v1/[\w/-]+)", path.read_text()):

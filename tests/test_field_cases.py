@@ -32,15 +32,6 @@ of_the_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the cases are abse
 
 
 @pytest.fixture
-def load(tmp_path):
-    def run(*rows, **options):
-        write_jsonl(tmp_path / "tools.jsonl", rows)
-        return catalog_import(path=tmp_path / "tools.jsonl", **{"domain": "hr", **options})
-
-    return run
-
-
-@pytest.fixture
 def wages(db):
     return catalog_import(path=CASES / "nfd" / "tools.jsonl", domain="hr")
 

@@ -13,7 +13,6 @@ from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import DuplicateIndex
 from catalog.core.pointers import title
 from catalog.core.words import join_words, name_words, plain_words, text_key
-from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, Tool
 from catalog.queries.imports import _no_request, queries_preview, read_queries
 from catalog.queries.registry import benchmark_firewall
@@ -45,15 +44,6 @@ ASKED = [
 def nfd(value):
     """The same JSON in the decomposed form, as file systems and PDF files have it."""
     return json.loads(unicodedata.normalize("NFD", json.dumps(value, ensure_ascii=False)))
-
-
-@pytest.fixture
-def load(tmp_path):
-    def run(*rows, **options):
-        write_jsonl(tmp_path / "tools.jsonl", rows)
-        return catalog_import(path=tmp_path / "tools.jsonl", **{"domain": "hr", **options})
-
-    return run
 
 
 @pytest.fixture

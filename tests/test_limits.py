@@ -19,6 +19,7 @@ from rules.models import ChangeRequest
 from tests.api_description import Operation, description, operations
 from tests.test_api_fuzz import stored  # noqa: F401
 from trace_site import limits
+from trace_site.impact import declared_by_apps
 from trace_site.rest.schema import DEEPEST, InputSerializer, finite
 
 SECONDS, MEMORY = 2.0, 64_000_000  # of one request
@@ -49,7 +50,7 @@ def names() -> set[str]:
 
 
 def test_larger_bodies_are_read_at_addresses_that_exist(settings):
-    assert set(limits.larger_bodies()) <= names()
+    assert set(declared_by_apps("larger_bodies")) <= names()
     assert limits.most_bytes("/catalog/imports/new/") > limits.CATALOG_FILE
     assert limits.most_bytes("/login/") == limits.most_bytes("/no/such/page") == limits.BODY
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == limits.IN_MEMORY

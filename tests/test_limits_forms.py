@@ -21,6 +21,7 @@ from tests.matrix.table import TABLE
 from tests.matrix.test_matrix import ROUTES, address, world  # noqa: F401
 from tests.test_limits import MEMORY, SECONDS
 from trace_site import limits
+from trace_site.impact import declared_by_apps
 
 pytestmark = pytest.mark.django_db
 RULES = json.dumps([{**RULE, "code": "LOOSE", "domain": "hr"}])
@@ -173,4 +174,6 @@ def test_every_operation_that_takes_a_file_is_asked_with_the_largest():
     takes = {one.path for one in operations() if "multipart/form-data" in one.bodies()}
     asked = {f"/{BY_NAME[name].pattern}" for name in FILES if name.startswith("api-")}
     assert takes == asked
-    assert set(FILES) == {name for name in limits.larger_bodies() if name in BY_NAME and "import" in name}
+    assert set(FILES) == {
+        name for name in declared_by_apps("larger_bodies") if name in BY_NAME and "import" in name
+    }

@@ -19,9 +19,9 @@ from rules.core.check import MOST_FINDINGS, check_reading
 from rules.core.draft import content_of, draft_problems
 from rules.core.pairs import read_pairs
 from rules.core.reading import Reading
-from rules.core.rule import make_content
+from rules.core.rule import LONGEST_RULE, make_content
 from rules.core.rule_book import RuleBook, ToolState
-from rules.core.rules_file import LONGEST_RULE, read_rules, schema_problems
+from rules.core.rules_file import read_rules, schema_problems
 from rules.core.sentences import compare
 from rules.core.text_clauses import text_clauses
 from tests.hostile import Work, cost, dearest, filled

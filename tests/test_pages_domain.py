@@ -17,8 +17,7 @@ from catalog.lookalikes import _store_clustering, cluster_assign
 from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.core.coverage import STATES
 from evaluation.coverage import gaps
-from evaluation.domain import views
-from evaluation.models import Benchmark, DomainRollup, Evaluation, RetrievalRequest
+from evaluation.models import Benchmark, Evaluation, RetrievalRequest
 from tests.factories import (
     count_rollups,
     make_cluster,
@@ -149,20 +148,6 @@ def test_numbers_of_pairs_open_exactly_their_pairs(client_as, champion, clusters
 )
 def test_a_list_of_requests_is_never_that_of_something_else(client_as, champion, query):
     assert client_as("product_manager").get(f"/coverage/hr/requests/?{query}").status_code == 404
-
-
-def test_a_page_is_made_again_when_numbers_were_counted_meanwhile(client_as, champion, monkeypatch):
-    real, shown = views.domain_context, []
-
-    def slow(page, request):
-        shown.append(page.figures.at)
-        if len(shown) == 1:
-            count_rollups()
-        return real(page, request)
-
-    monkeypatch.setattr(views, "domain_context", slow)
-    client_as("product_manager").get("/")
-    assert len(shown) == 2 and shown[1] == DomainRollup.objects.get().at
 
 
 def test_rows_of_the_figure_open_the_requests_they_count(client_as, champion):

@@ -44,7 +44,8 @@ def test_opening_the_editor_leaves_nothing_behind(client_as, tools):
 def test_cluster_prefills_the_editor_with_tools_that_stay_first(client_as):
     old, new = make_tool("A/Aged", deprecated=True), make_tool("A/New")
     page = client_as("expert").get(f"/rules/new/?domain=hr&tools={old.pk},{new.pk}")
-    assert (page.context["form"].target, page.context["form"].confusables) == ("A/New", ["A/Aged"])
+    draft = page.context["form"].draft
+    assert (draft["target"], draft["confusables"]) == ("A/New", ["A/Aged"])
 
 
 def test_new_rule_is_saved_as_a_draft_without_scripts(client_as, tools):
@@ -157,12 +158,12 @@ def test_editing_a_published_rule_begins_from_its_newest_version_and_opens_the_s
 ):
     client, rule = client_as("expert"), published()
     page = client.get(f"/rules/{rule.pk}/edit/")
-    assert page.context["form"].text == TEXT and page.context["form"].began == 1
+    assert page.context["form"].draft["text"] == TEXT and page.context["form"].began == 1
     told = client.post(
         "/rules/changes/save/", form(rule=rule.pk, began=1, text=TEXT + " And more."), **JSON
     ).json()
     assert client.get(f"/rules/{rule.pk}/edit/")["Location"] == told["url"]
-    assert client.get(told["url"]).context["form"].text == TEXT + " And more."
+    assert client.get(told["url"]).context["form"].draft["text"] == TEXT + " And more."
 
 
 def test_page_of_a_rule_says_who_else_changes_it(client_as, user_with, tools):

@@ -17,13 +17,18 @@ from trace_site.worker import Worker
 from training.core import recipe as recipes
 from training.core.recipe import FIELDS
 from training.models import Run, RunMetric, TrainedStage
-from training.runs.forms import FILLED_FOR, typed_recipe
-from training.runs.services import cell_recipe, run_steps
-from training.runs.stages import default_recipe
+from training.runs.forms import FILLED_FOR, edited
+from training.runs.services import run_steps
+from training.runs.stages import chosen_recipe, default_recipe
 
 pytestmark = pytest.mark.django_db
 CELLS = [(f, m, r) for f in "abc" for m in ("m", "mr", "none") for r in ("none", "n", "r", "r+R", "n>r")]
 ALIVE = {"cpu": "CPU X", "gpu": "", "threads": 2, "cores": 2, "memory_gb": 16}
+
+
+def typed_recipe(base, sent):
+    cell = {"base": base, "format": "a", "memo": "m", "retrieval": "r", "seed": 0}
+    return chosen_recipe(cell, edited(base, sent))
 
 
 NAMED = "google/gemma-4-E4B-it"
@@ -163,7 +168,7 @@ def test_the_form_offers_pocket_and_every_configured_base_and_begins_with_the_de
     assert "vLLM serves named bases only" in page
 
 
-def test_a_base_chosen_without_touching_the_recipe_trains_with_its_own_recipe(client_as, bases):
+def test_a_base_chosen_without_touching_the_recipe_trains_with_its_own_recipe(client_as, bases, settings):
     client, snapshot = client_as("admin"), make_snapshot()
     filled = drawn(client.get("/training/new/").content.decode())
     assert filled[FILLED_FOR] == "pocket" and filled.keys() < {*FIELDS, FILLED_FOR}
@@ -172,7 +177,7 @@ def test_a_base_chosen_without_touching_the_recipe_trains_with_its_own_recipe(cl
     client.post("/training/new/", form(snapshot, **filled | {"base": NAMED}))
     run, other = Run.objects.get(), default_recipe(NAMED)
     cell = {name: getattr(run, name) for name in ("base", "format", "memo", "retrieval", "seed")}
-    assert recipes.from_dict(run.recipe) == cell_recipe(other, **cell)
+    assert recipes.from_dict(run.recipe) == other.with_cell(**cell, threads=settings.ML_THREADS)
 
 
 def test_what_was_edited_stays_when_another_base_is_chosen(client_as, bases):
@@ -310,7 +315,7 @@ def test_an_estimate_learns_from_earlier_runs_on_the_same_hardware(client_as, re
 def test_an_estimate_names_the_stages_that_are_there_already(client_as, real_snapshot):
     sent = form(real_snapshot)
     cell = {name: sent[name] for name in ("base", "format", "memo", "retrieval")}
-    recipe = cell_recipe(default_recipe("pocket"), **cell, seed=5)
+    recipe = default_recipe("pocket").with_cell(**cell, seed=5)
     first = run_steps(recipe, real_snapshot)[0]
     maker = make_run()
     TrainedStage.objects.create(key=first.key, stage="stage1", run=maker, store_key="x", store_digest="0")

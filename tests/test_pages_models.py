@@ -236,7 +236,7 @@ def test_preview_counts_the_snapshot_and_says_which_stages_are_reused(client_as)
     page = client.get(f"/training/retraining/{row.pk}/preview/").content.decode()
     assert "<b>1</b> samples" in page and "trained" in page and "No sample repeats" in page
     assert "never measured here" in page
-    from training.retraining.views import stage_rows
+    from training.retraining.views import reused_stages
 
     recipe = services.policy_recipe(row)
     from synthesis.datasets.files import catalog_now
@@ -244,19 +244,19 @@ def test_preview_counts_the_snapshot_and_says_which_stages_are_reused(client_as)
 
     run, key = make_run(), steps(recipe, "x", catalog_now())[0].key
     TrainedStage.objects.create(key=key, stage="stage1", run=run, store_key="s/1", store_digest="0" * 64)
-    assert [one["reused"] for one in stage_rows(recipe, [])] == [run.pk, None]
+    assert reused_stages(recipe, []) == {"stage1": run.pk}
     assert (
         f"run {run.pk}</a>: the catalog has not changed"
         in client.get(f"/training/retraining/{row.pk}/preview/").content.decode()
     )
     make_tool("New/Tool")
-    assert [one["reused"] for one in stage_rows(recipe, [])] == [None, None]
+    assert reused_stages(recipe, []) == {}
 
 
 def test_plain_stage_on_unchanged_samples_is_seen_to_be_reused():
     from synthesis.datasets.files import catalog_now
     from training.core.stages import steps
-    from training.retraining.views import stage_rows
+    from training.retraining.views import reused_stages
     from training.runs.services import plain_hash_of
 
     make_tool("Pay/GetPayslip")
@@ -264,8 +264,8 @@ def test_plain_stage_on_unchanged_samples_is_seen_to_be_reused():
     recipe, run = services.policy_recipe(policy(memo="m", retrieval="n")), make_run()
     _, step = steps(recipe, "of another snapshot", catalog_now(), plain_hash_of(catalog_now(), [4, 7]))
     TrainedStage.objects.create(key=step.key, stage="plain", run=run, store_key="s", store_digest="0" * 64)
-    assert [one["reused"] for one in stage_rows(recipe, [4, 7])] == [None, run.pk]
-    assert [one["reused"] for one in stage_rows(recipe, [4, 8])] == [None, None]
+    assert reused_stages(recipe, [4, 7]) == {"plain": run.pk}
+    assert reused_stages(recipe, [4, 8]) == {}
 
 
 def test_preview_without_a_token_ledger_says_what_is_missing(client_as):

@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.tokens import token_of
 from trace_site.audit.models import AuditEntry
 from trace_site.people.services import ensure_roles, link_of, person_invite
-from trace_site.people.sessions import SEEN_EVERY, OpenSession, Session, forget_old
+from trace_site.people.sessions import SEEN_EVERY, Session, forget_old
 from trace_site.rest.tokens import ApiToken
 
 pytestmark = pytest.mark.django_db
@@ -368,5 +368,6 @@ def test_the_list_of_people_is_read_in_few_queries(client_as, user_with, django_
     ],
 )
 def test_a_browser_is_named_as_people_name_it(agent, words):
-    session = OpenSession(mark="", is_this=False, since=None, seen_at=timezone.now(), address="", agent=agent)
+    session = Session()
+    session.came = {"agent": agent}
     assert session.browser == words

@@ -5,6 +5,7 @@ import pytest
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction, RuleTestResult
 from evaluation.retrieval import retriever
+from evaluation.retrieval.engine import Question
 from tests.factories import known_models, make_model, make_rule, make_run, make_tool
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove, Run
@@ -30,11 +31,7 @@ def engine(settings, monkeypatch):
     answer = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "trace": trace, "seconds": 0.2}
     fast = {"tools": ["Pay/GetSlip", "OldPay/GetSlip"], "scores": [-0.1, -3.0], "seconds": 0.01}
     known_models(monkeypatch)
-    monkeypatch.setattr(
-        retriever,
-        "ask",
-        lambda engine, path, request, patience=0, departure=None: {"fast": fast, "trace": answer},
-    )
+    monkeypatch.setattr(Question, "answer", lambda _: {"fast": fast, "trace": answer})
 
 
 def test_without_a_model_plain_search_answers_and_says_so(client_as, rule, engine):
@@ -91,7 +88,7 @@ def test_an_answer_says_what_was_not_read_and_that_its_reasoning_ends_elsewhere(
 ):
     raw = {"tools": ["OldPay/GetSlip"], "scores": [-0.5], "trace": "So it is Pay/GetSlip."}
     raw |= {"follows_trace": False, "trace_tools": ["Pay/GetSlip"], "unread": ["工资单"], "cut_request": True}
-    monkeypatch.setattr(retriever, "ask", lambda engine, path, request, patience=0, departure=None: raw)
+    monkeypatch.setattr(Question, "answer", lambda _: raw)
     page = client_as("expert").get(ASK, {"q": "my 工资单", "model": make_model().pk, "mode": "trace"})
     text = page.content.decode()
     assert "The answer is not the tool its reasoning ends with." in text
@@ -106,7 +103,7 @@ def test_what_a_language_model_wrote_is_folded_behind_the_trace_that_is_written_
 ):
     raw = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "follows_trace": True, "trace_tools": ["Pay/GetSlip"]}
     raw |= {"trace": 'SLIP_YEAR decides: "new slips". So it is Pay/GetSlip.', "wrote": "Well, <b> SLIP_YEAR."}
-    monkeypatch.setattr(retriever, "ask", lambda engine, path, request, patience=0, departure=None: raw)
+    monkeypatch.setattr(Question, "answer", lambda _: raw)
     text = (
         client_as("expert")
         .get(ASK, {"q": "my slip", "model": make_model().pk, "mode": "trace"})
@@ -127,7 +124,7 @@ def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):
 
 
 def test_a_request_that_no_tool_fits_is_told_so_above_the_nearest_tools(client_as, rule, engine, monkeypatch):
-    says = (AnswerVerdict(confidence=0.02, fits=False, chance=0.1), "")
+    says = (AnswerVerdict(confidence=0.02, fits=False), "")
     monkeypatch.setattr(retriever, "judged", lambda *_: says)
     page = client_as("expert").get(ASK, {"q": "lunch", "model": make_model().pk, "mode": "both"})
     text = page.content.decode()
@@ -141,7 +138,7 @@ def test_an_answer_says_how_sure_its_first_tool_is_or_why_that_is_not_known(
 ):
     client, asked = client_as("expert"), {"q": "slip", "model": make_model().pk, "mode": "both"}
     assert "This model is not calibrated" in client.get(ASK, asked).content.decode()
-    monkeypatch.setattr(retriever, "judged", lambda *_: (AnswerVerdict(0.714, True, 0.9), ""))
+    monkeypatch.setattr(retriever, "judged", lambda *_: (AnswerVerdict(0.714, True), ""))
     text = client.get(ASK, asked).content.decode()
     assert "<b>71 %</b> sure that the first tool is right" in text and "not calibrated" not in text
 

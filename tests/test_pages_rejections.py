@@ -94,9 +94,9 @@ def test_the_yield_page_tells_them_beside_the_rule(client_as):
     assert "1 of 1 rejected: rule text ambiguous (1)</a>" in page
 
 
-def waiting_sample(writer: str = "offline", reason: str = "unclear") -> Sample:
+def waiting_sample(writer: str = "offline", reason: str = "unclear", rule=None) -> Sample:
     run = SynthesisRun.objects.create(branch="rule", writer=writer)
-    sample = sample_of(a_rule(), run=run, slot="rule:hr:PAY:explicit:0", made_from={"index": 0})
+    sample = sample_of(rule or a_rule(), run=run, slot="rule:hr:PAY:explicit:0", made_from={"index": 0})
     return review_services.reject(
         sample=sample.pk, reviewer=person("rita"), reason=reason, follow_up="regenerate"
     )
@@ -165,7 +165,10 @@ def test_a_sample_page_links_the_rejected_one_and_its_replacement(client_as):
 
 
 def test_calls_are_counted_by_what_is_written():
-    offline, asking = SynthesisRun(writer="offline"), SynthesisRun(writer="llm:m")
-    assert calls_to_write_again([(offline, 5, 0)]).value == 0
-    found = calls_to_write_again([(offline, 5, 0), (asking, 10, 2)])
-    assert found.value == 35 and found.basis.endswith("2 keep their query")
+    rule = a_rule()
+    waiting_sample(rule=rule)
+    assert calls_to_write_again().value == 0
+    for reason in ("unclear", "bad_trace"):
+        waiting_sample("llm:m", reason, rule)
+    found = calls_to_write_again()
+    assert found.value == round(1.25 * (3 + 2)) and found.basis.endswith("1 keep their query")

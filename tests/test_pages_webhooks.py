@@ -3,7 +3,6 @@
 import pytest
 from rest_framework.test import APIClient
 
-from tests.hook_server import HookServer
 from tests.tokens import token_of
 from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.deliveries import Delivery
@@ -12,14 +11,6 @@ from trace_site.rest.tokens import ApiToken
 from trace_site.webhooks.services import Webhook, emit_all, webhook_create, webhook_pause
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def receiver(settings):
-    settings.WEBHOOK_ALLOW_PRIVATE = True
-    server = HookServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 import pytest
 from django.contrib.auth.models import Group, User
 
+from bench.scale_home import Home, made_tools
+from bench.scale_pages import pages
 from catalog.models import Tool
 from rules.models import Rule
-from tests.bench.scale_home import Home
-from tests.bench.scale_pages import pages
-from tests.bench.scale_words import made_tools
 
 pytestmark = pytest.mark.django_db
 

@@ -440,7 +440,7 @@ def test_every_view_with_a_long_lane_exists():
 def served(db):
     """The site as `manage.py up` starts it."""
     port = first_free_port(0)
-    [web] = [child for child in children(port, None) if child.name == "web"]
+    [web] = [child for child in children(port, 0) if child.name == "web"]
     process = subprocess.Popen(web.command, cwd=Path(asgi.__file__).parent.parent)
     try:
         while not answers(port):

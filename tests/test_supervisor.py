@@ -30,7 +30,7 @@ def ends_of(child, folder, count):
 
     supervisor._start(child, folder)
     try:
-        supervisor._watch([child], folder, Ending(), tell)
+        supervisor._watch([child], folder, Ending(), tell, None)
     finally:
         stop([child])
     return told

@@ -18,7 +18,6 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
-from tests.hook_server import HookServer
 from trace_site import deliveries as outgoing
 from trace_site import worker
 from trace_site.audit.models import AuditEntry
@@ -43,14 +42,6 @@ from trace_site.webhooks.services import (
 
 
 @pytest.fixture
-def receiver(settings):
-    settings.WEBHOOK_ALLOW_PRIVATE = True
-    server = HookServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def hook(receiver, user_with):
     return webhook_create(url=receiver.url, events=["rule.published"], actor=user_with("admin"))
 
@@ -67,7 +58,7 @@ def test_a_receiver_can_verify_who_sent_what(hook, receiver):
     stamp, mac = (part.split("=", 1)[1] for part in got["X-Trace-Signature"].split(","))
     signed = stamp.encode() + b"." + got["body"]
     assert hmac.new(hook.secret.encode(), signed, hashlib.sha256).hexdigest() == mac
-    assert abs(time.time() - int(stamp)) < 10
+    assert abs(time.time() - int(stamp)) < 120
     told = json.loads(got["body"])
     assert told["data"] == {"code": "A_B", "text": "größer <<x>>"} and told["event"] == "rule.published"
     row = Delivery.objects.get()
@@ -272,7 +263,8 @@ def test_public_addresses_are_public():
     assert is_public("93.184.216.34") and is_public("2606:2800:220:1:248:1893:25c8:1946")
 
 
-def test_a_name_that_leads_inside_is_refused_and_looked_up_only_once(receiver, monkeypatch):
+def test_a_name_that_leads_inside_is_refused_and_looked_up_only_once(settings, monkeypatch):
+    settings.WEBHOOK_ALLOW_PRIVATE = False
     asked = []
 
     def answers(host, port, **kwargs):
@@ -291,20 +283,21 @@ def test_a_name_that_leads_inside_is_refused_and_looked_up_only_once(receiver, m
     monkeypatch.setattr("httpcore2.AnyIOBackend.connect_tcp", connect)
     for host in ("mixed.example", "inside.example"):
         with pytest.raises(TraceError, match="private network"):
-            post(f"https://{host}/", b"", {}, allow_private=False, seconds=2)
+            post(f"https://{host}/", b"", {})
     assert connected == []
     asked.clear()
     with pytest.raises(TraceError, match="cannot be reached"):
-        post("https://rebinding.example/", b"", {}, allow_private=False, seconds=2)
+        post("https://rebinding.example/", b"", {})
     assert asked == ["rebinding.example"] and connected == ["93.184.216.34"]
 
 
-def test_odd_spellings_of_this_machine_do_not_pass(receiver):
+def test_odd_spellings_of_this_machine_do_not_pass(receiver, settings):
+    assert check_url(f"http://localhost:{receiver.port}/").port == receiver.port
+    settings.WEBHOOK_ALLOW_PRIVATE = False
     for host in ("localhost", "0x7f.1", "2130706433", "127.1"):
         with pytest.raises(TraceError, match="private network|not found"):
-            post(f"https://{host}:{receiver.port}/", b"", {}, allow_private=False, seconds=2)
+            post(f"https://{host}:{receiver.port}/", b"", {})
     assert receiver.received == []
-    assert check_url(f"http://localhost:{receiver.port}/", allow_private=True).port == receiver.port
 
 
 def test_a_sweeper_that_fails_stops_none_of_the_others(settings, db):
@@ -351,16 +344,10 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(receiver, tmp_path):
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     receiver.listen_with(context)
     with pytest.raises(TraceError, match="(?i)certificate"):
-        post(f"https://localhost:{receiver.port}/", b"{}", {}, allow_private=True, seconds=5)
+        post(f"https://localhost:{receiver.port}/", b"{}", {})
     assert receiver.received == []
 
 
 def test_letters_beyond_ascii_in_an_address_arrive(receiver):
-    status, _ = post(
-        f"http://127.0.0.1:{receiver.port}/größe?q=ä b%20c".replace(" ", ""),
-        b"",
-        {},
-        allow_private=True,
-        seconds=5,
-    )
+    status, _ = post(f"http://127.0.0.1:{receiver.port}/größe?q=ä b%20c".replace(" ", ""), b"", {})
     assert status == 200 and receiver.received[0]["path"] == "/gr%C3%B6%C3%9Fe?q=%C3%A4b%20c"

@@ -19,7 +19,6 @@ FROM pg_roles WHERE rolname = current_user
 
 class TraceSiteConfig(AppConfig):
     name = "trace_site"
-    default_auto_field = "django.db.models.BigAutoField"
     areas = [
         Area((ANYBODY,), (ANYBODY,), "login logout healthz password-set api-schema api-docs"),
         Area(

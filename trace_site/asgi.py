@@ -74,11 +74,6 @@ class Lane:
         finally:
             self.leave(caller)
 
-    def require_room(self, caller: str) -> None:
-        """For one more request; a stream that has begun goes on. Raises TraceError `unavailable`."""
-        if not self.waiting.has_room(caller, MOST_WAITING):
-            raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
-
     async def turn(self, caller: str) -> None:
         turn = asyncio.get_running_loop().create_future()
         self.waiting.put(caller, (caller, turn))
@@ -176,7 +171,8 @@ class Site(ASGIHandler):
         if request is not None:
             left = request.departure = Departure(caller)  # type: ignore[attr-defined]
             gone.add_done_callback(lambda gone: None if gone.cancelled() else left.happen())
-            lane.require_room(caller)
+            if not lane.waiting.has_room(caller, MOST_WAITING):  # a stream that has begun goes on
+                raise TraceError("too many requests wait.", code="unavailable", hint="Ask again in a moment.")
             response = await lane.run(caller, self.respond, request, scope, gone)
         if not response.streaming:
             return await self.send_response(response, patient(send))
@@ -222,13 +218,9 @@ def lane_of(path: str) -> str:
     if path == f"/{HEALTH}":
         return HEALTH
     route = route_of(path)
-    return (
-        LONG
-        if route in routes_named("long_views")
-        else PROGRAMS
-        if route in routes_named("program_views")
-        else PAGES
-    )
+    if route in routes_named("long_views"):
+        return LONG
+    return PROGRAMS if route in routes_named("program_views") else PAGES
 
 
 def caller_of(scope: dict[str, Any]) -> str:

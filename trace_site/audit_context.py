@@ -8,7 +8,7 @@ us and the database must pool sessions, not transactions.
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,41 +23,37 @@ _now: ContextVar[tuple[str, str, str]] = ContextVar("acting", default=NOBODY)  #
 _unsaid: ContextVar[str] = ContextVar("unsaid", default="")  # a source whose user is not known yet
 
 
-@contextmanager
-def acting(actor: Any, source: str) -> Iterator[None]:
+def acting(actor: Any, source: str) -> AbstractContextManager[None]:
     """Row changes inside carry the user (or its id; None: nobody) and `source`: `page /rules/`, `job 12`."""
-    outer = _now.get()
-    _say(_key(actor), source[:200])
-    try:
-        yield
-    finally:
-        _say(*outer)
+    return _inside(_key(actor), source[:200], "")
+
+
+def named(actor: Any) -> AbstractContextManager[None]:
+    """Inside, it is this actor who works, through what was said before."""
+    return _inside(_key(actor), *_now.get()[1:])
 
 
 @contextmanager
-def named(actor: Any) -> Iterator[None]:
-    """Inside, it is this actor who works, through what was said before."""
+def _inside(*said: str) -> Iterator[None]:
     outer = _now.get()
-    if outer[0] == _key(actor):
-        yield
-        return
-    _say(_key(actor), *outer[1:])
+    if outer != said:
+        _say(*said)
     try:
         yield
     finally:
-        _say(*outer)
+        if _now.get() != outer:
+            _say(*outer)
 
 
 @contextmanager
 def identified_later(source: str) -> Iterator[None]:
     """What `identify` is called in: from there on row changes carry the user and the source, before that neither."""
-    outer, token = _now.get(), _unsaid.set(source[:200])
+    token = _unsaid.set(source[:200])
     try:
-        yield
+        with _inside(*_now.get()):
+            yield
     finally:
         _unsaid.reset(token)
-        if _now.get() != outer:
-            _say(*outer)
 
 
 def identify(actor: Any, token: Mapping[str, Any] | None = None) -> None:

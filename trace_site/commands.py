@@ -56,6 +56,16 @@ class TraceCommand(BaseCommand):
         self.stdout.flush()
 
 
+def add_budget(parser: CommandParser) -> None:
+    """Limits of what asks a language model, as the options `calls`, `tokens` and `money`."""
+    calls = "stop cleanly before more calls than this"
+    parser.add_argument("--max-calls", dest="calls", type=int, help=calls)
+    tokens = "... before more tokens, prompt and answer together"
+    parser.add_argument("--max-tokens", dest="tokens", type=int, help=tokens)
+    money = "... before it costs more, by the prices set"
+    parser.add_argument("--max-cost", dest="money", type=float, help=money)
+
+
 def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
     """Run a job from a command line, or follow the worker that has it; returns its result.
 

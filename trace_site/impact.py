@@ -17,16 +17,24 @@ from django.utils.module_loading import import_string
 Subject = Literal["tools", "rules"]
 
 
+@cache
 def declared_by_apps(attribute: str) -> dict[str, Any]:
     """The entries of all apps' dicts of this name, in the order of the apps."""
-    found = [getattr(app, attribute, {}) for app in apps.get_app_configs()]
-    return {key: value for entries in found for key, value in entries.items()}
+    return {
+        key: value for app in apps.get_app_configs() for key, value in getattr(app, attribute, {}).items()
+    }
 
 
 @cache
 def routes_named(attribute: str) -> frozenset[str]:
     """Names of addresses that the apps list under this name, between blanks."""
     return frozenset(name for app in apps.get_app_configs() for name in getattr(app, attribute, "").split())
+
+
+def functions_named(attribute: str) -> list[Callable[..., Any]]:
+    """Those that apps name under this attribute, in the order of the apps."""
+    names = (getattr(app, attribute, "") for app in apps.get_app_configs())
+    return [import_string(name) for name in names if name]
 
 
 @dataclass(frozen=True, slots=True)

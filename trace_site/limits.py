@@ -4,7 +4,7 @@ The sizes of single fields stand with the fields; a list or a text without one f
 """
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -27,14 +27,10 @@ LONGEST_KEPT = 500  # characters of a path: strangers choose it
 IN_MEMORY = RULES_FILE + AROUND_A_FILE  # what is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
-@cache
-def larger_bodies() -> dict[str, int]:
-    """{name of an address: bytes}, where the apps say that it reads more than BODY."""
-    return declared_by_apps("larger_bodies")
-
-
 def most_bytes(path: str) -> int:
-    return larger_bodies().get(route_of(path), BODY)
+    """Of a body: BODY, unless an app says that the address reads more."""
+    most: int = declared_by_apps("larger_bodies").get(route_of(path), BODY)
+    return most
 
 
 def route_of(path: str) -> str:

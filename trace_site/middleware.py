@@ -12,6 +12,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import resolve
+from django.utils.deprecation import MiddlewareMixin
 
 from trace_site.access import SAFE, is_open, may, needed, refusal, roles_of, standing_of, wants_json
 from trace_site.audit_context import acting, identified_later
@@ -24,14 +25,8 @@ from trace_site.limits import refuse_large, route_of
 Handler = Callable[[HttpRequest], HttpResponse]
 
 
-class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
+class trace_errors(MiddlewareMixin):  # noqa: N801 - used as a function in MIDDLEWARE
     """A TraceError raised in a page is shown as an error page with what, where and how to fix it."""
-
-    def __init__(self, get_response: Handler) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, raised: Exception) -> HttpResponse | None:
         exception = frozen_error(raised) or raised

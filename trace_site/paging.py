@@ -3,7 +3,7 @@
 Also the numbers that an address or a form names.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,13 @@ def keyset(
     more = len(found) > size
     found = found[:size]
     return Page(found, after, str(getattr(found[-1], by)) if more else None)
+
+
+def sliced(rows: Sequence[Any], after: str, size: int) -> Page:
+    """One page of rows that are all there; a key says how many stand before it."""
+    start = number_of(after, digits=6)
+    end = start + size
+    return Page(list(rows[start:end]), str(start or ""), str(end) if len(rows) > end else None)
 
 
 def number_of(text: str, digits: int = 18) -> int:

@@ -56,7 +56,7 @@ urlpatterns = [
     path("account/token/revoke/", people_views.account_token_revoke, name="account-token-revoke"),
     path(
         "account/tokens/<int:token>/revoke/",
-        people_views.account_service_token_revoke,
+        people_views.token_revoke,
         name="account-service-token-revoke",
     ),
     path("account/password/", people_views.ChangePassword.as_view(), name="account-password"),

@@ -14,7 +14,6 @@ from django.http.request import split_domain_port
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
-from django.utils.module_loading import import_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django.views.defaults import bad_request as bad_request_page
 from django.views.defaults import page_not_found, server_error
@@ -22,10 +21,10 @@ from django.views.defaults import page_not_found, server_error
 from trace_site import jobs
 from trace_site.access import ADMIN, SAFE, refusal, roles_of
 from trace_site.jobs import Job
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, status_of
 from trace_site.outages import AWAY, RETRY_AFTER, outage
 from trace_site.paging import keyset
-from trace_site.people.services import demo_logins
+from trace_site.people.services import demo_logins, let_go
 from trace_site.rest.throttles import address_of
 
 FORWARDING = ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP")
@@ -58,8 +57,7 @@ class Logout(LogoutView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.user.is_authenticated:
-            for name in settings.AT_SIGN_OUT:
-                import_string(name)(request.user)
+            let_go(request.user)
         return super().post(request, *args, **kwargs)
 
 
@@ -67,8 +65,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """handler404: the API speaks JSON, pages look like the site."""
     if not request.path.startswith("/api/"):
         return page_not_found(request, exception)
-    told = {"message": "There is no such address.", "code": "not_found", "extra": {}}
-    return JsonResponse(told, status=404)
+    return JsonResponse(TraceError("There is no such address.", code="not_found").as_dict(), status=404)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -85,22 +82,15 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def crashed(request: HttpRequest) -> HttpResponse:
     """handler500: what is not our error is logged by Django; nothing of it is shown. What the platform failed in may
     work in a moment, wherever in the request it was."""
-    away = outage(sys.exception())
-    is_for_programs = request.path.startswith("/api/")
-    if away is None:
-        if not is_for_programs:
-            return server_error(request)
-        told = {"message": "The server failed; the failure is logged.", "code": "crash", "extra": {}}
-        return JsonResponse(told, status=500)
-    response = (
-        JsonResponse(away.as_dict(), status=503)
-        if is_for_programs
-        else HttpResponse(
-            render_to_string("503.html", {"error": away, "sent": request.method not in SAFE}), status=503
-        )
-    )
-    response["Retry-After"] = str(away.extra.get("retry_after", RETRY_AFTER))
-    return response
+    away, is_for_programs = outage(sys.exception()), request.path.startswith("/api/")
+    if away is None and not is_for_programs:
+        return server_error(request)
+    error = away or TraceError("The server failed; the failure is logged.", code="crash")
+    later = {"Retry-After": str(error.extra.get("retry_after", RETRY_AFTER))} if away else {}
+    if is_for_programs:
+        return JsonResponse(error.as_dict(), status=status_of(error.code), headers=later)
+    page = render_to_string("503.html", {"error": away, "sent": request.method not in SAFE})
+    return HttpResponse(page, status=503, headers=later)
 
 
 @require_GET

@@ -5,7 +5,6 @@ from trace_site.access import ADMINS, READERS, ROLES, Area
 
 class TrainingConfig(AppConfig):
     name = "training"
-    default_auto_field = "django.db.models.BigAutoField"
     areas = [
         Area(
             ROLES,

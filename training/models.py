@@ -1,11 +1,13 @@
 """Runs, the curves they draw, and the trained stages they share."""
 
+from functools import cached_property
+
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
 from synthesis.models import Snapshot
-from trace_site.database import Changed
+from trace_site.database import Changed, database_now
 from trace_site.jobs import Job
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
@@ -72,6 +74,14 @@ class Run(models.Model):
     def cell(self) -> str:
         """(F, M, R) as the paper writes it."""
         return f"({self.format}, {self.memo}, {self.retrieval})"
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """How long its job has taken, or is taking."""
+        if self.job is None or self.job.started_at is None:
+            return None
+        end = self.job.finished_at or database_now()
+        return max(0.0, (end - self.job.started_at).total_seconds())
 
     @property
     def stopped_at(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from catalog.core.edges import Edge, Operations, Pair, version_edges
 
@@ -66,7 +67,7 @@ def _with_versions(groups: Sequence[Sequence[str]], known: Operations) -> list[l
     found = []
     for group in [*groups, *([name] for name in sorted(alone))]:
         waiting = [known.versions[name][1:] for name in group]
-        older = [name for row in _in_turn(waiting) for name in row]
+        older = [name for row in zip_longest(*waiting) for name in row if name]  # each group's newest first
         room = MAX_SIZE - len(group)
         found.append([*group, *older[:room]])
         taken = set(older[:room])
@@ -74,12 +75,6 @@ def _with_versions(groups: Sequence[Sequence[str]], known: Operations) -> list[l
             left = [name for name in ordered if name not in taken]
             found += [left[start : start + MAX_SIZE] for start in range(0, len(left), MAX_SIZE)]
     return [group for group in found if len(group) > 1]
-
-
-def _in_turn(lists: Sequence[Sequence[str]]) -> Iterable[list[str]]:
-    """First the first of each list, then the second of each."""
-    for depth in range(max(map(len, lists), default=0)):
-        yield [one[depth] for one in lists if len(one) > depth]
 
 
 def _merged(weights: Mapping[Pair, float]) -> list[list[str]]:

@@ -4,9 +4,10 @@ In: tools (name, description, deprecated), the neighbours of each newest version
 many labelled requests two tools share. Out: pairs, each with its signals and a weight; no model is asked.
 
 Of an operation that an API has in several versions the newest one is compared with others; its older versions are
-look-alikes of it, and each of the next. Weights were chosen on one half of the public rules: tests/bench/lookalikes.py.
+look-alikes of it, and each of the next. Weights were chosen on one half of the public rules: bench/lookalikes.py.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -39,10 +40,8 @@ class Signals:
     """What speaks for one pair (left, right)."""
 
     cosine: float = 0.0
-    ranks: tuple[int, int] = (
-        0,
-        0,
-    )  # of right among left's neighbours, of left among right's; 0: not among them
+    # of right among left's neighbours, of left among right's; 0: not among them
+    ranks: tuple[int, int] = (0, 0)
     version: bool = False  # one operation of one API in two versions
     operation: bool = False  # the endpoints do the same to the same
     title: bool = False  # the descriptions begin with the same sentence
@@ -69,14 +68,10 @@ class Signals:
 
     def as_dict(self) -> dict[str, Any]:
         """What is stored: only what speaks for the pair. The cosine has a place of its own."""
-        found = {
-            key: value for key, value in asdict(self).items() if key not in ("cosine", "vendor") and value
-        }
-        if not self.best_rank:
-            found.pop("ranks")
-        return {
-            key: [*map(_listed, value)] if isinstance(value, tuple) else value for key, value in found.items()
-        }
+        left_out = {"cosine", "vendor"} if self.best_rank else {"cosine", "vendor", "ranks"}
+        found = {key: value for key, value in asdict(self).items() if value and key not in left_out}
+        stored: dict[str, Any] = json.loads(json.dumps(found))
+        return stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +193,6 @@ class Graph:
         return [edge for edge in found if edge.weight >= floor]
 
 
-def _listed(value: Any) -> Any:
-    """As it comes back from JSON."""
-    return list(value) if isinstance(value, tuple) else value
-
-
 def pair_of(left: str, right: str) -> Pair:
     return (left, right) if left < right else (right, left)
 
@@ -224,11 +214,8 @@ def say(signals: Mapping[str, Any]) -> Iterator[str]:
         worst = max(near, back)
         yield "each is the other's nearest" if worst == 1 else f"each is among the other's {worst} nearest"
     elif rank := near or back:
-        yield (
-            "one is the nearest of the other"
-            if rank == 1
-            else f"one is among the {rank} nearest of the other"
-        )
+        place = "the nearest" if rank == 1 else f"among the {rank} nearest"
+        yield f"one is {place} of the other"
     if count := signals.get("shared"):
         yield f"{count} labelled request{'s are' if count > 1 else ' is'} answered by both"
 

@@ -92,11 +92,9 @@ class SetIndex(Generic[Key]):
         return min(self._joint(size), self._least(size))
 
     def _lookups(self, words: Words, joint: int = 0) -> Iterable[tuple[str, ...]]:
-        joint = joint or self._at_most(len(words))
+        size, joint = len(words), joint or self._at_most(len(words))
         ordered = sorted(words, key=lambda word: (self._rank(word), word))
-        return (
-            combinations(ordered[: len(ordered) - self._least(len(ordered)) + joint], joint) if words else ()
-        )
+        return combinations(ordered[: size - self._least(size) + joint], joint) if words else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,8 @@ def top_k(
     cosines = np.zeros((count, max(k, 0)), dtype=np.float64)
     if k < 1:
         return positions, cosines
-    exact = rows.astype(
-        np.float64
-    )  # a sum in another order differs in the 16th digit, which no rounding shows
+    # a sum in another order differs in the 16th digit, which no rounding shows
+    exact = rows.astype(np.float64)
     known = known if known and len(known) > count // 2 else {}
     width = min(k, len(known) - 1)
     kept = [place for place, (others, _) in known.items() if len(others) >= width]

@@ -52,8 +52,3 @@ def without_method(endpoint: str) -> str:
     """`post-payments-cancels` -> `payments-cancels`: as the path is written in running text."""
     first, mark, rest = re.sub("[_.]", "-", endpoint).partition("-")
     return rest if mark and first.casefold() in METHODS else endpoint
-
-
-def overlap(left: frozenset[str], right: frozenset[str]) -> float:
-    """Jaccard similarity."""
-    return len(left & right) / len(left | right) if left or right else 0.0

@@ -8,10 +8,12 @@ tools against each other are read: those that say "instead", "prefer", "deprecat
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
-from catalog.core.operations import METHODS, Operation, operation, overlap, telling_stems, without_method
+from catalog.core.near_duplicates import jaccard
+from catalog.core.operations import METHODS, Operation, operation, telling_stems, without_method
 from catalog.core.tokens import split_name
 from catalog.core.twins import api_family, newest_first, twin_key
 from catalog.core.words import join_words, name_words, plain_words, stem
@@ -95,9 +97,8 @@ class PointerIndex:
         families: defaultdict[str, list[str]] = defaultdict(list)
         for api in self._of_api:
             families[api_family(api)[0]].append(api)
-        self._age = {
-            api: age for apis in families.values() for age, api in enumerate(newest_first(apis))
-        }  # 0: the newest version
+        # 0: the newest version
+        self._age = {api: age for apis in families.values() for age, api in enumerate(newest_first(apis))}
 
     def _add(self, name: str) -> None:
         api, endpoint = split_name(name)
@@ -111,10 +112,8 @@ class PointerIndex:
         self.heads[name] = head.casefold().rstrip(".")
         for spelling in {_letters(endpoint), _letters(without_method(endpoint)), _letters(head)}:
             self._spelt[vendor, spelling].append(name)
-        forms = (
-            (operation(endpoint), operation(head)) if len(head) <= LONGEST_TITLE else (operation(endpoint),)
-        )
-        self.forms[name] = forms
+        texts = (endpoint, head) if len(head) <= LONGEST_TITLE else (endpoint,)
+        self.forms[name] = forms = tuple(map(operation, texts))
         for word in frozenset().union(*(form.objects for form in forms)):
             self._holding[vendor, word].append(name)
 
@@ -130,15 +129,16 @@ class PointerIndex:
 
     def _named(self, name: str, sentence: str, instead: bool) -> list[str]:
         vendor, calls = self.vendor[name], list(_calls(sentence))
-        apis = frozenset(api for call in calls for api in self._apis_called(vendor, call))
+        # `Checkout API` -> every version of AcmeCheckout
+        wanted = [operation(call).objects - {stem(vendor)} for call in calls]
+        apis = frozenset(api for words in filter(None, wanted) for api in self._apis.get((vendor, words), ()))
         found: list[str | None] = []
         for match in PATH.finditer(sentence):
             if not IS_GONE.match(sentence, match.end()):
                 found.append(self._at_path(name, match[1] or "", match[2], apis, instead))
         for match in NAME.finditer(sentence):
-            spelt = self._spelt.get((vendor, _letters(match[0])))
-            if spelt and not IS_GONE.match(sentence, match.end()):
-                found.append(self._best(name, spelt, ""))
+            if not IS_GONE.match(sentence, match.end()):
+                found.append(self._best(name, self._spelt_so(name, match[0], ()), ""))
         for match in QUOTED.finditer(sentence):
             found.append(self._called(name, match[1], frozenset(), QUOTE))
         for call in calls:
@@ -153,17 +153,12 @@ class PointerIndex:
 
     def _called(self, name: str, text: str, apis: frozenset[str], least: float) -> str | None:
         """The tool that is spelt so, else the one that says most nearly this."""
-        spelt = [
-            other
-            for other in self._spelt.get((self.vendor[name], _letters(text)), ())
-            if not apis or split_name(other)[0] in apis
-        ]
+        spelt = self._spelt_so(name, text, apis)
         return self._best(name, spelt, "") if spelt else self._alike(name, operation(text), apis, least)
 
-    def _apis_called(self, vendor: str, call: str) -> list[str]:
-        """`Checkout API` -> every version of AcmeCheckout."""
-        wanted = operation(call).objects - {stem(vendor)}
-        return self._apis.get((vendor, wanted), []) if wanted else []
+    def _spelt_so(self, name: str, text: str, apis: Container[str]) -> list[str]:
+        spelt = self._spelt.get((self.vendor[name], _letters(text)), ())
+        return [other for other in spelt if not apis or split_name(other)[0] in apis]
 
     def _at_path(self, name: str, method: str, path: str, apis: frozenset[str], instead: bool) -> str | None:
         """The tool behind `POST /v2/payments/{id}`."""
@@ -175,20 +170,12 @@ class PointerIndex:
             if same:
                 return self._alike(name, self.forms[name][0], same, FOUND)
         path = PARAMETER.sub("", PATH_VERSION.sub("", path))
-        spelt = [
-            other
-            for other in self._spelt.get((vendor, _letters(path)), ())
-            if not apis or split_name(other)[0] in apis
-        ]
-        right = [other for other in spelt if self.forms[other][0].action == action] if action else spelt
-        if right or spelt:
+        spelt = self._spelt_so(name, path, apis)
+        right = [other for other in spelt if action in ("", self.forms[other][0].action)]
+        if spelt or not instead:
             return self._best(name, right or spelt, action)
         called = operation(path)
-        return (
-            self._alike(name, Operation(action or called.action, called.objects), apis, FOUND)
-            if instead
-            else None
-        )
+        return self._alike(name, Operation(action or called.action, called.objects), apis, FOUND)
 
     def _alike(self, name: str, called: Operation, apis: frozenset[str], least: float) -> str | None:
         """The tool whose endpoint or title says most nearly what the text calls it."""
@@ -211,11 +198,8 @@ class PointerIndex:
         ]
 
         def distance(other: str) -> tuple[int, float, str]:
-            alike = max(
-                overlap(mine.objects, its.objects) + (0.2 if mine.action == its.action else 0)
-                for mine in self.forms[name]
-                for its in self.forms[other]
-            )
+            pairs = product(self.forms[name], self.forms[other])
+            alike = max(jaccard(a.objects, b.objects) + 0.2 * (a.action == b.action) for a, b in pairs)
             return self.rank(name, other), -alike, other
 
         return min(others, key=distance, default=None)
@@ -253,7 +237,7 @@ def _calls(sentence: str) -> Iterator[str]:
 def _agreement(called: Operation, form: Operation) -> float:
     told = called.action and form.action
     bonus = (RIGHT_ACTION if called.action == form.action else OTHER_ACTION) if told else 0.0
-    return round(overlap(called.objects, form.objects) + bonus, 6)
+    return round(jaccard(called.objects, form.objects) + bonus, 6)
 
 
 def _letters(text: str) -> str:

@@ -10,10 +10,8 @@ from heapq import nsmallest
 from trace_site.lib.letters import BETWEEN_BARE, RUN, entered, folded, split_humps, split_words
 
 BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
-ENDINGS = (
-    *(("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")),
-    *(("ing", ""), ("eed", "eed"), ("ed", ""), ("s", "")),
-)
+WITH_S = (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("s", ""))
+OF_VERBS = (("ing", ""), ("eed", "eed"), ("ed", ""))
 SHORTEST, LONGEST = 3, 60
 MOST_COMPARED = 60  # names, letter by letter
 LONGEST_NAME = 400
@@ -48,13 +46,23 @@ def text_key(text: str) -> str:
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """A light stem: `authorised` and `authorizes`, `cancelled` and `canceling`, `employees` and `employee` meet."""
-    word = BRITISH.sub(r"iz\1", word)
-    for ending, kept in ENDINGS:
-        if word.endswith(ending) and not word.endswith(("ss", "us")) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)] + kept
-            break
+    word = _without(BRITISH.sub(r"iz\1", word), (*WITH_S, *OF_VERBS), 3)
     word = word[:-1] if len(word) > 3 and word[-1] == "e" else word
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+def base_form(verb: str) -> str:
+    """`reveals` -> `reveal`, `matches` -> `match`, `applies` -> `apply`."""
+    return _without(verb, WITH_S, 2)
+
+
+def _without(word: str, endings: Iterable[tuple[str, str]], least: int) -> str:
+    """Less the first ending that leaves at least so many letters."""
+    if word.endswith(("ss", "us")):
+        return word
+    fits = (end for end in endings if word.endswith(end[0]) and len(word) - len(end[0]) >= least)
+    ending, kept = next(fits, ("", ""))
+    return word.removesuffix(ending) + kept
 
 
 def vocabulary(name: str, description: str) -> set[str]:

@@ -54,10 +54,8 @@ class ChangedOut(Shape):
     changes: list[FieldChangeOut]
 
 
-class NamedTool(serializers.ModelSerializer[Tool]):
-    class Meta:
-        model = Tool
-        fields = ["id", "name"]
+class NamedTool(Shape, of=Tool):
+    fields = "id name"
 
 
 class SkippedOut(Shape, of=RowError):
@@ -109,42 +107,21 @@ class PreviewOut(Shape):
     impact: list[ImpactOut] = field("what would turn stale")
 
 
-class ImportRow(serializers.ModelSerializer[CatalogImport]):
-    domain = serializers.CharField(source="domain_id")
-    counts = CountsOut()
-    versions = serializers.ListField(
-        child=serializers.CharField(),
-        source="counts.versions",
-        default=list,
-        help_text="new versions of known APIs, a sentence each",
+class ImportRow(Shape, of=CatalogImport):
+    fields = "id filename format domain digest licence counts actor at undone_at undone_by"
+    licence: str = field("SPDX identifier or a few words; empty: not recorded")
+    counts: CountsOut
+    versions: list[str] = field(
+        "new versions of known APIs, a sentence each", source="counts.versions", default=list
     )
-    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
-    undone_by = serializers.CharField(source="undone_by.username", default=None, allow_null=True)
-
-    class Meta:
-        model = CatalogImport
-        fields = [
-            *("id", "filename", "format", "domain", "digest", "licence", "counts", "versions", "actor"),
-            *("at", "undone_at", "undone_by"),
-        ]
 
 
 class ImportDetail(ImportRow):
     """With what it did: the first 200 tools of every kind."""
 
-    errors = serializers.ListField(  # type: ignore[assignment]
-        child=serializers.CharField(),
-        source="counts.errors",
-        default=list,
-        help_text="the skipped rows",
-    )
-    notes = serializers.ListField(
-        child=serializers.CharField(), source="counts.notes", default=list, help_text=NOTES
-    )
-    done = serializers.SerializerMethodField()
-
-    class Meta(ImportRow.Meta):
-        fields = [*ImportRow.Meta.fields, "errors", "notes", "done"]
+    errors: list[str] = field("the skipped rows", source="counts.errors", default=list)
+    notes: list[str] = field(NOTES, source="counts.notes", default=list)
+    done: AppliedOut
 
     @extend_schema_field(AppliedOut)
     def get_done(self, row: CatalogImport) -> Any:

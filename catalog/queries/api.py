@@ -4,7 +4,6 @@ from typing import Annotated
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -40,12 +39,9 @@ class QueryImportIn(InputSerializer):
     dry_run: bool = field("answer what it would do, store nothing", default=False)
 
 
-class RealQuery(serializers.ModelSerializer[LabelledQuery]):
-    replaced = serializers.SerializerMethodField(help_text="kinds of personal data that were taken out")
-
-    class Meta:
-        model = LabelledQuery
-        fields = ["id", "text", "collection", "replaced", "created_at"]
+class RealQuery(Shape, of=LabelledQuery):
+    fields = "id text collection replaced created_at"
+    replaced: list[str] = field("kinds of personal data that were taken out")
 
     def get_replaced(self, row: LabelledQuery) -> list[str]:
         return list(row.extra.get("replaced", ()))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from evaluation.core.withholding import Granted
 from trace_site.lib.errors import TraceError
+from trace_site.lib.store import DIGEST, KEY
 
 MODES = ("fast", "trace", "both")
 LONGEST_QUERY = 4_000  # characters
@@ -50,15 +51,31 @@ def is_text(given: Any, longest: int) -> bool:
     return type(given) is str and len(given) <= longest and not given.isspace() and given != ""
 
 
+def are(fits: Callable[[Any], bool], given: Any) -> bool:
+    return type(given) is list and all(map(fits, given))
+
+
+def are_texts(given: Any) -> bool:
+    return are(lambda one: type(one) is str, given)
+
+
 def is_flag(given: Any) -> bool:
     return type(given) is bool
 
 
-def are_texts(given: Any) -> bool:
-    return type(given) is list and all(isinstance(one, str) for one in given)
+def is_stored(given: Any) -> bool:
+    """What this takes names nothing outside the store."""
+    if type(given) is not dict or not are_texts([given.get(name) for name in Stored._fields]):
+        return False
+    return bool(KEY.fullmatch(given["key"]) and DIGEST.fullmatch(given["digest"]))
 
 
-# {field of a request: (whether this is one, what else to say)}; the API and the engine ask the same
+def are_objects(given: Any) -> bool:
+    return are(lambda one: type(one) is dict, given)
+
+
+NO_MODEL = "must be the key and digest of a model in the artefact store, or null where something is held."
+# {field of a request: (whether this is one, what else to say)}; the API and the engine ask the same of the first
 FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "query": (
         lambda given: is_text(given, LONGEST_QUERY),
@@ -76,7 +93,16 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "exact": (is_flag, "must be true or false."),
     "permissions": (lambda given: given is None or are_texts(given), "must be a list of texts, or null."),
     "stream": (is_flag, "must be true or false."),
-    "without": (are_texts, "must be a list of texts."),
+    "without": (lambda given: given is None or are_texts(given), "must be a list of texts."),
+    "requests": (
+        lambda given: are_objects(given) and 1 <= len(given) <= MOST_QUERIES,
+        f"must be 1..{MOST_QUERIES} objects.",
+    ),
+    "model": (lambda given: given is None or is_stored(given), NO_MODEL),
+    "fallback": (lambda given: are(is_stored, given), "must be a list of models, each by key and digest."),
+    "held": (lambda given: type(given) is str, "must be the name of what is held."),
+    "tools": (are_objects, "must be tools."),
+    "clauses": (are_objects, "must be clauses."),
 }
 
 

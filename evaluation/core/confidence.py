@@ -26,6 +26,7 @@ READING = "reading"
 SCALARS = ("first", "lead", "best", "ruled", "nearest", "near", "usual", "stands_out", "listed", "agrees")
 OF_LISTS = ("listed", "agrees")
 FOLDS = 5
+STEPS = 30  # of Newton's method, at most
 LEAST = 20  # requests of either kind, below which nothing is learned
 REFUSED_INSIDE = 0.05  # the most of the requests that have a tool
 BINS = 10
@@ -73,14 +74,14 @@ class Logistic:
         return found
 
 
-def fit_logistic(rows: Table, labels: Table, steps: int = 30) -> Logistic:
+def fit_logistic(rows: Table, labels: Table) -> Logistic:
     """Newton's method; L2 on all but the constant, stronger the more columns there are."""
     centre, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-6
     columns = np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
     penalty = np.full(columns.shape[1], 1 + rows.shape[1] / 4)
     penalty[0] = 1e-6
     weights = np.zeros(columns.shape[1])
-    for _ in range(steps):
+    for _ in range(STEPS):
         chance = logistic(columns @ weights)
         slope = columns.T @ (chance - labels) + penalty * weights
         bend = (columns * (chance * (1 - chance))[:, None]).T @ columns + np.diag(penalty)
@@ -98,9 +99,8 @@ def logistic(values: Table) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class AnswerVerdict:
-    confidence: float | None  # that the first tool is right
-    fits: bool | None  # whether any tool does
-    chance: float | None  # that any tool does
+    confidence: float | None = None  # that the first tool is right
+    fits: bool | None = None  # whether any tool does
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +122,15 @@ class Fit:
         return cls(list(stored["names"]), right, fits, stored["threshold"])
 
     def verdict(self, features: Features) -> AnswerVerdict:
-        """All None for features of another kind of model."""
+        """Nothing is known of features of another kind of model."""
         if any(name not in features for name in self.names):
-            return AnswerVerdict(None, None, None)
-        chance, extra = None, []
+            return AnswerVerdict()
+        row, fits = _columns([features], self.names), None
         if self.fits is not None:
             logit = self.fits.logits(_columns([features], self.names, of_request=True))
-            chance, extra = float(logistic(logit)[0]), [float(logit[0])]
-        row = np.column_stack([_columns([features], self.names), *([extra] if extra else [])])
-        confidence = float(logistic(self.right.logits(row))[0])
-        fits = None if chance is None or self.threshold is None else chance >= self.threshold
-        return AnswerVerdict(round(confidence, 4), fits, None if chance is None else round(chance, 4))
+            row = np.column_stack([row, logit])
+            fits = None if self.threshold is None else bool(logistic(logit)[0] >= self.threshold)
+        return AnswerVerdict(round(float(logistic(self.right.logits(row))[0]), 4), fits)
 
 
 def fit(features: Sequence[Features], has_tool: Sequence[bool], is_right: Sequence[bool]) -> Fit | None:
@@ -168,9 +166,9 @@ def out_of_fold(rows: Table, labels: Table) -> Table:
     return found
 
 
-def threshold(inside: Sequence[float], most: float = REFUSED_INSIDE) -> float:
-    """The largest that refuses at most that share of the requests that have a tool."""
-    return round(sorted(inside)[int(most * len(inside))], 6)
+def threshold(inside: Sequence[float]) -> float:
+    """The largest that refuses at most REFUSED_INSIDE of the requests that have a tool."""
+    return round(sorted(inside)[int(REFUSED_INSIDE * len(inside))], 6)
 
 
 def _columns(features: Sequence[Features], names: Sequence[str], of_request: bool = False) -> Table:

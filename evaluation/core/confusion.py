@@ -215,7 +215,7 @@ NEAR = 3  # the rank up to which a deprecated tool stands against a live one
 
 def rule_chance(signals: Mapping[str, Any]) -> float:
     """How many rules a vendor writes about a pair of look-alikes that speaks so: shares counted on one half of the
-    public rules (tests/bench/lookalikes.py). `signals`: as the catalog stores them (catalog/core/edges.py). It says
+    public rules (bench/lookalikes.py). `signals`: as the catalog stores them (catalog/core/edges.py). It says
     where a rule is likely to be missing; of wrong answers it says nothing."""
     best = min((rank for rank in signals.get("ranks", ()) if rank), default=0)
     if signals.get("version"):

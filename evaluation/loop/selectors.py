@@ -339,7 +339,7 @@ def _trained(version: RuleVersion, known: Facts, model: Model | None, newer: Run
     if policy.own is not None:
         own = link(policy.own.title, "jobs:detail", policy.own.pk)
         return Step(title, RUNNING, _progress(policy.own), links=(own,))
-    if policy.failed is not None and not policy.tries_again:
+    if policy.failed is not None and policy.facts.stuck:
         why = f"{_begun(policy.failed.title)} is {policy.failed.state}: {policy.failed.error}"
         failed = link(policy.failed.title, "jobs:detail", policy.failed.pk)
         return Step(title, STOPPED, "", (why,), "an admin", links=(failed, *start))

@@ -31,8 +31,12 @@ class Catalogued:
     folder: Path
     digest: str  # sha256 of manifest.json, which holds the sha256 of every file
     spec: dict[str, Any]
-    names: list[str]  # of its tools, in the order of spec["tools"]
     overlay: Overlay | None = None  # clauses in force beside the model
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of its tools, in the order of spec["tools"]."""
+        return [tool["name"] for tool in self.spec["tools"]]
 
     @cached_property
     def numbers(self) -> dict[str, int]:

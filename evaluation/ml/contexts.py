@@ -54,14 +54,10 @@ class Scores:
         norms = (self.logits - top).exp_().sum(dim=1).log_() + top[:, 0]
         return np.asarray(norms.cpu().numpy(), dtype=np.float64)
 
-    @cached_property
-    def _values(self) -> npt.NDArray[np.float32]:
-        return np.asarray(self.logits.numpy())
-
     def _few(self, place: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Logits of some tokens: of a GPU's table these alone are copied."""
         if self.logits.is_cpu:
-            return self._values[place, ids]
+            return np.asarray(self.logits.numpy()[place, ids])
         chosen = torch.from_numpy(ids).to(self.logits.device)
         return np.asarray(self.logits[place, chosen].cpu().numpy())
 
@@ -240,18 +236,15 @@ class Contexts:
     def _write(self, layer: int, step: Step, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put a layer's new keys and values [n, heads, m, width] into the buffer; all that the step reads of it."""
         while len(self.keys) <= layer:
-            self._add_layer(keys, values)
+            count, columns = self._size
+            for buffers, new in ((self.keys, keys), (self.values, values)):
+                buffers.append(new.new_zeros(count, new.shape[1], columns, new.shape[3]))
         rows = torch.arange(step.first, step.first + len(step.ids), device=self.device)[:, None]
         of_keys, of_values = self.keys[layer], self.values[layer]
         of_keys[rows, :, step.columns] = keys.transpose(1, 2)
         of_values[rows, :, step.columns] = values.transpose(1, 2)
         there = slice(step.first, step.first + len(step.ids))
         return of_keys[there, :, : step.width], of_values[there, :, : step.width]
-
-    def _add_layer(self, keys: Tensor, values: Tensor) -> None:
-        rows, columns = self._size
-        for buffers, new in ((self.keys, keys), (self.values, values)):
-            buffers.append(new.new_zeros(rows, new.shape[1], columns, new.shape[3]))
 
     def _make_room(self, rows: int, columns: int) -> None:
         """Buffers of at least this size; twice the rows and some columns more, so that growing is rare."""

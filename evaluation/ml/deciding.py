@@ -133,7 +133,7 @@ class PocketExport(Catalogued):
             for one in clauses
             if one["token"] in taught or not one.get("waits")
         ]
-        export = replace(self, model=model, **catalog_of(self.spec, every, held))
+        export = replace(self, model=model, spec=spec_of(self.spec, every, held))
         model.tokens = grown(model.tokens, next(tokens))
         model.clauses = grown(model.clauses, next(rows))
         if fresh:
@@ -160,9 +160,8 @@ def load_pocket(folder: Path, digest: str, spec: Item) -> PocketExport:
     pack(model.encoder)
     tools = sorted(spec["tools"], key=lambda tool: str(tool["name"]))
     clauses = [{**one, "trained": True} for one in spec["clauses"]]
-    return PocketExport(
-        folder=folder, digest=digest, model=model, reader=reader, **catalog_of(spec, tools, clauses)
-    )
+    spec = spec_of(spec, tools, clauses)
+    return PocketExport(folder=folder, digest=digest, model=model, reader=reader, spec=spec)
 
 
 def untrained_pocket() -> PocketExport:
@@ -170,18 +169,16 @@ def untrained_pocket() -> PocketExport:
     model, reader = untrained(EXACT, 0, 0)
     model.to(device())
     pack(model.encoder)
-    spec = {"format": "a", "calibration": asdict(Settings(bar=0.0, untrained=0.0))}
-    return PocketExport(
-        folder=Path(), digest=UNTRAINED, model=model, reader=reader, **catalog_of(spec, [], [])
-    )
+    calibration = asdict(Settings(bar=0.0, untrained=0.0))
+    spec = {"format": "a", "calibration": calibration, "tools": [], "clauses": []}
+    return PocketExport(folder=Path(), digest=UNTRAINED, model=model, reader=reader, spec=spec)
 
 
-def catalog_of(spec: Item, tools: Sequence[Item], clauses: Iterable[Item]) -> Item:
-    """{"spec", "names"} of an export with these tools, and with the clauses that name one of them."""
-    names = [tool["name"] for tool in tools]
-    known = set(names)
+def spec_of(spec: Item, tools: Sequence[Item], clauses: Iterable[Item]) -> Item:
+    """With these tools, and with the clauses that name one of them."""
+    known = {tool["name"] for tool in tools}
     kept = [one for one in clauses if not known.isdisjoint(one["tools"])]
-    return {"spec": {**spec, "tools": tools, "clauses": kept}, "names": names}
+    return {**spec, "tools": tools, "clauses": kept}
 
 
 class Found(NamedTuple):

@@ -162,22 +162,19 @@ class Engine:
         return {} if asked.decode == LETTERS else self.export.about(asked.item)
 
 
-def open_engine(folder: Path, threads: int = 2) -> Any:
-    """The engine of a model: the server that holds it, where TRACE_BACKEND_URL names one, else our own."""
+def open_engine(folder: Path | None, threads: int = 2) -> Any:
+    """The engine of a model: the server that holds it, where TRACE_BACKEND_URL names one, else our own. None: one that
+    knows nothing but what it is given to hold."""
+    torch.set_num_threads(threads)
+    if folder is None:
+        return Engine(untrained_pocket())
     digest = verify(folder)
     spec = read_json(folder / "trace.json")
-    torch.set_num_threads(threads)
     if spec["base"] == POCKET:
         return Engine(load_pocket(folder, digest, spec))
     from evaluation.ml.remote import open_remote  # loads what only it needs
 
     return open_remote(folder, digest, spec) or Engine(load(folder, digest, spec))
-
-
-def open_untrained(threads: int) -> Engine:
-    """An engine that knows nothing but what it is given to hold."""
-    torch.set_num_threads(threads)
-    return Engine(untrained_pocket())
 
 
 # Predictions into a file, a batch at a time, in the engine's order. Started again, ids that already stand in the file

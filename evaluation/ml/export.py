@@ -145,7 +145,6 @@ def load(folder: Path, digest: str, spec: dict[str, Any], weights: bool = True) 
         model=_load_model(folder) if weights else None,
         chat=load_chat(folder, spec),
         spec=spec,
-        names=names,
         index=NameIndex(names, spec["format"]),
         root=trie.build([tool["ids"] for tool in spec["tools"]]),
     )

@@ -2,7 +2,7 @@
 
 A GPU takes longer to start the kernels of a step of few tokens than its products take, and a norm alone is eight. On an
 H200 a step of an E4B-shaped model takes 7.6 ms instead of 11.6, and one that checks four tokens of each of 32 requests
-9.8 instead of 19.8 (tests/bench/e4b_serving.py, random weights).
+9.8 instead of 19.8 (bench/e4b_serving.py, random weights).
 """
 
 from collections.abc import Callable

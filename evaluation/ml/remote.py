@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -343,14 +344,14 @@ class Engine:
         about = {**self.export.about(item), "backend": self.backend}
         prompt = tuple(self.export.ids_of(item, decode))
         if decode == TRACE_FREE:
-            return self._trace_free(item, prompt) | about
+            return self._written(item, prompt, k, None) | about
         top = self._first_look(item, prompt, self.export.mask(item), max(k, BEST))
         fast = self._ranked(item, prompt, k, top) | about if decode != TRACE else {}
         if decode == FAST:
             return fast
         if decode == BOTH and on_event is not None:
             on_event("fast", fast)
-        trace = self._trace(item, prompt, k, top, on_event) | about
+        trace = self._written(item, prompt, k, top, on_event) | about
         return trace if decode == TRACE else {"id": item["id"], "fast": fast, "trace": trace}
 
     def _first_look(self, item: Item, prompt: tuple[int, ...], mask: Mask, k: int) -> Top:
@@ -363,38 +364,32 @@ class Engine:
         granted = self._first_look(item, prompt, self.export.banned(item), k) if limited else None
         return fast_row(self.export, item, k, whole, granted, ranking_features(whole.ranking))
 
-    def _trace(
-        self,
-        item: Item,
-        prompt: tuple[int, ...],
-        k: int,
-        top: Top,
-        on_event: OnEvent | None,
+    def _written(
+        self, item: Item, prompt: tuple[int, ...], k: int, top: Top | None, on_event: OnEvent | None = None
     ) -> Item:
+        """What is written of a request. `top`: its first look; None: the list is free, whatever it names."""
         export, chat, result, banned = self.export, self.export.chat, Written(), self.export.banned(item)
         reasons = bool(export.spec["reasoning"])
-        context = (*prompt, *(chat.open_ids if reasons else self._skipping))
+        context = (*prompt, *(chat.open_ids if reasons else self._skipping if top else chat.empty_ids))
         heard = Heard(export, item, on_event) if reasons and on_event is not None else None
-        line = Line(self.server, self._stop, export.spec["max_new_tokens"], heard)
-        ranking = Search(export.root, k, banned)
-        writing = Writer(export).with_trace(result, seen(line, context), ranking, export.mask(item))
+        stop = sorted({*export.brackets, *chat.end_ids})
+        line = Line(self.server, stop, export.spec["max_new_tokens"], heard)
+        writer, first = Writer(export), seen(line, context)
+        if top is None:
+            writing = writer.free(result, first)
+        else:
+            writing = writer.with_trace(result, first, Search(export.root, k, banned), export.mask(item))
         self._drive(writing, line, context)
         result.calls = line.calls
+        if top is None:
+            return parsed_row(export, item, result, banned)
         features = {**ranking_features(top.ranking), **list_features(result, top.ranking)}
         return {"features": features} | listed_row(export, item, result, banned)
-
-    def _trace_free(self, item: Item, prompt: tuple[int, ...]) -> Item:
-        export, chat, result = self.export, self.export.chat, Written()
-        context = (*prompt, *(chat.open_ids if export.spec["reasoning"] else chat.empty_ids))
-        line = Line(self.server, self._stop, export.spec["max_new_tokens"])
-        self._drive(Writer(export).free(result, seen(line, context)), line, context)
-        result.calls = line.calls
-        return parsed_row(export, item, result, export.banned(item))
 
     def _drive(self, writing: Writing, line: Line, context: tuple[int, ...]) -> None:
         """Give a Writer what it asks for, until it has written."""
         guess: Sequence[int] = ()
-        try:
+        with suppress(StopIteration):
             wants = next(writing)
             while True:
                 if isinstance(wants, Search):
@@ -403,8 +398,6 @@ class Engine:
                     context = (*context, *guess[: wants.accepted], *wants.sure)
                     guess = tuple(wants.guess)
                     wants = writing.send(seen(line, context, guess))
-        except StopIteration:
-            return
 
     def _letters(self, item: Item) -> Item:
         """Argmax over the option letters of a question."""
@@ -417,10 +410,6 @@ class Engine:
     def _skipping(self) -> list[int]:
         """An empty thinking part, and the opening of the list."""
         return [*self.export.chat.empty_ids, *self.export.chat.list_open_ids]
-
-    @property
-    def _stop(self) -> list[int]:
-        return sorted({*self.export.brackets, *self.export.chat.end_ids})
 
 
 class Heard:

@@ -86,6 +86,7 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
     thinking = export.text(result.thinking).replace(close, "")
     trace = export.shown(result.thinking, item).replace(close, "").strip()
     wrote, named = export.index.to_names(thinking).strip(), export.index.named(thinking)
+    told = _in_words(export, item, wrote, named, listed)
     return {
         "id": item["id"],
         "trace": trace,
@@ -94,9 +95,7 @@ def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> 
         "calls": result.calls,
         "cut": result.cut,
         **(trace_fields(named, listed) if trace else NO_TRACE),
-        **(
-            {"trace": told, "wrote": trace} if (told := _in_words(export, item, wrote, named, listed)) else {}
-        ),
+        **({"trace": told, "wrote": trace} if told else {}),
     }
 
 
@@ -168,10 +167,7 @@ class Told:
         while end and self.result.thinking[end - 1] in self.export.unit_ids:
             end -= 1
         text = self.export.shown(self.result.thinking[:end], self.item)
-        if (
-            text.startswith(self.said)
-            and not text.endswith("\N{REPLACEMENT CHARACTER}")
-            and text != self.said
-        ):
-            self.on_event("text", text[len(self.said) :])
+        fresh = text.removeprefix(self.said) if text.startswith(self.said) else ""
+        if fresh and not text.endswith("\N{REPLACEMENT CHARACTER}"):
+            self.on_event("text", fresh)
             self.said = text

@@ -27,17 +27,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
 from queue import SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
-from evaluation.core.asking import LONGEST_CALLER, MOST_QUERIES, Stored, engine_item, read_asked
+from evaluation.core.asking import LONGEST_CALLER, NO_MODEL, Stored, check, engine_item, read_asked
 from evaluation.ml.asked import OnEvent
 from trace_site.lib.departure import Departed, Departure
 from trace_site.lib.errors import TraceError
 from trace_site.lib.loading import loading_modules
-from trace_site.lib.store import DIGEST, KEY, Store, reaching
+from trace_site.lib.store import Store, reaching
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
 LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
@@ -207,31 +208,6 @@ def read_json(body: bytes) -> Answer:
     return data
 
 
-def read_models(data: Answer) -> Answer:
-    """Which models are asked."""
-    model, fallback, held = data.get("model"), data.get("fallback") or [], data.get("held") or ""
-    if not isinstance(fallback, list):
-        raise TraceError("must be a list of models.", code="bad_request", where="/fallback")
-    if not isinstance(held, str):
-        raise TraceError("must be the name of what is held.", code="bad_request", where="/held")
-    return {
-        "model": None if model is None and held else read_stored(model, "/model"),
-        "fallback": [read_stored(one, "/fallback") for one in fallback],
-        "held": held,
-        "damaged": model is not None and data.get("damaged") is True,
-    }
-
-
-def read_stored(given: Any, where: str) -> Stored:
-    """What this takes names nothing outside the store. Raises TraceError `bad_request`."""
-    fields = given if isinstance(given, dict) else {}
-    model = Stored(str(fields.get("key", "")), str(fields.get("digest", "")))
-    if KEY.fullmatch(model.key) and DIGEST.fullmatch(model.digest):
-        return model
-    problem = "must be the key and digest of a model in the artefact store, or null where something is held."
-    raise TraceError(problem, code="bad_request", where=where)
-
-
 def begun(
     engine: Any, request: Answer, departure: Departure, on_event: OnEvent | None = None
 ) -> Callable[[], Answer]:
@@ -243,9 +219,14 @@ def begun(
 
 def chosen_engine(models: Models, data: Answer) -> tuple[Any, Answer]:
     """The engine that answers, and what is said of its model beside the answer."""
-    chosen = read_models(data)
-    model, slot = models.get(chosen["model"], chosen["fallback"], is_damaged=chosen["damaged"])
-    return slot.engine_with(chosen["held"], models), {"model": model and model._asdict()}
+    check(data)
+    held, named = data.get("held", ""), [data.get("model"), *data.get("fallback", ())]
+    wanted, *fallback = [one and Stored(one["key"], one["digest"]) for one in named]
+    if wanted is None and not held:
+        raise TraceError(NO_MODEL, code="bad_request", where="/model")
+    is_damaged = wanted is not None and data.get("damaged") is True
+    model, slot = models.get(wanted, fallback, is_damaged=is_damaged)
+    return slot.engine_with(held, models), {"model": model and model._asdict()}
 
 
 def chosen_and_read(models: Models, data: Answer) -> tuple[Any, Answer, Answer]:
@@ -263,7 +244,7 @@ def retrieve(models: Models, data: Answer, departure: Departure) -> Answer:
 def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answer]:
     """Events. Mistakes are raised at once; what fails later is the last event."""
     engine, request, about = chosen_and_read(models, data)
-    events: SimpleQueue[Answer] = SimpleQueue()
+    events: SimpleQueue[Answer | None] = SimpleQueue()
 
     def on_event(name: str, said: Any) -> None:
         events.put({"event": name, **(about | said if name == "fast" else {"text": said})})
@@ -273,25 +254,15 @@ def stream(models: Models, data: Answer, departure: Departure) -> Iterator[Answe
             events.put({"event": "done", **about, **begun(engine, request, departure, on_event)()})
         except Exception as error:  # noqa: BLE001 - whatever it was, whoever asked is told
             events.put({"event": "error", **told(error)})
+        events.put(None)
 
     threading.Thread(target=work, daemon=True).start()
-
-    def until_the_last() -> Iterator[Answer]:
-        while True:
-            yield (event := events.get())
-            if event["event"] in ("done", "error"):
-                return
-
-    return until_the_last()
+    return iter(events.get, None)
 
 
 def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer:
     """All requests side by side, and all begun before one is waited for."""
-    requests = data.get("requests") or []
-    fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_QUERIES
-    if not fits or not all(isinstance(one, dict) for one in requests):
-        raise TraceError(f"must be 1..{MOST_QUERIES} objects.", code="bad_request", where="/requests")
-    engine, about = chosen_engine(models, data)
+    engine, about = chosen_engine(models, {"requests": [], **data})
 
     def asked(one: Answer) -> Callable[[], Answer]:
         return begun(engine, read_asked({"without": data.get("without"), **one}), departure)
@@ -302,18 +273,16 @@ def retrieve_batch(models: Models, data: Answer, departure: Departure) -> Answer
         except Exception as error:  # noqa: BLE001 - whatever it was, the others have their answers
             return {"error": told(error)}
 
-    waiting = [kept(partial(asked, one)) for one in requests]
+    waiting = [kept(partial(asked, one)) for one in data["requests"]]
     return about | {"answers": [one if isinstance(one, dict) else kept(one) for one in waiting]}
 
 
 def keep_held(models: Models, data: Answer, _: Departure) -> Answer:
     """Tools and clauses as the site keeps them, by the name under which they will be asked for."""
-    held, tools, clauses = data.get("held"), data.get("tools") or [], data.get("clauses") or []
-    if not isinstance(held, str) or not held:
+    check(data)
+    held, tools, clauses = data.get("held"), data.get("tools", []), data.get("clauses", [])
+    if not held:
         raise TraceError("must name what is held.", code="bad_request", where="/held")
-    for name, rows in (("tools", tools), ("clauses", clauses)):
-        if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
-            raise TraceError(f"must be {name}.", code="bad_request", where=f"/{name}")
     models.held[held] = {"tools": tools, "clauses": clauses}
     drop_oldest(models.held, MOST_HELD)
     return {"held": held, "tools": len(tools), "clauses": len(clauses)}
@@ -329,41 +298,33 @@ class Server(ThreadingHTTPServer):
         self, address: tuple[str, int], models: Models, token: str, names: Sequence[str] = ()
     ) -> None:
         self.models, self.token, self.names = models, token, frozenset([*LOOPBACK, *names])
-        self.places = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self.deadlines: dict[Handler, float] = {}  # of the requests that are being read
-        self.departures: dict[Handler, Departure] = {}  # of whoever is being answered
+        self.connected: set[socket.socket] = set()
+        self.handlers: set[Handler] = set()
         super().__init__(address, Handler)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        if len(self.connected) >= MOST_CONNECTIONS:
+            return False
+        self.connected.add(request)
+        return True
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connected.discard(request)
+        super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """Between two connections, and at least every `poll_interval`."""
-        now = time.monotonic()
-        for handler, deadline in list(self.deadlines.items()):
-            if deadline < now:
-                handler.take_time()
+        for handler in list(self.handlers):
+            if handler.deadline < time.monotonic():
+                handler.deadline = inf
                 handler.hang_up()
-        for handler, departure in list(self.departures.items()):
-            if handler.is_left():
+            if (departure := handler.departure) and handler.is_left():
                 departure.happen()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who hangs up while an answer is sent is no news."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self.places.acquire(blocking=False):
-            return self.shutdown_request(request)
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no thread can be started
-            self.places.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.places.release()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -372,24 +333,21 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
     disable_nagle_algorithm = True
+    server: Server
+    departure: Departure | None = None  # of whoever is being answered
 
     def setup(self) -> None:
         super().setup()
-        self.be_quick()
+        self.deadline = time.monotonic() + READ_SECONDS  # of the request that is being read
+        self.server.handlers.add(self)
 
     def parse_request(self) -> bool:
-        self.be_quick()  # its first line has come
+        self.deadline = time.monotonic() + READ_SECONDS  # its first line has come
         return super().parse_request()
 
     def finish(self) -> None:
-        self.take_time()
+        self.server.handlers.discard(self)
         super().finish()
-
-    def be_quick(self, seconds: float | None = None) -> None:
-        self.house.deadlines[self] = time.monotonic() + (seconds or READ_SECONDS)
-
-    def take_time(self) -> None:
-        self.house.deadlines.pop(self, None)
 
     def hang_up(self) -> None:
         """Ends the read that another thread waits in."""
@@ -405,17 +363,13 @@ class Handler(BaseHTTPRequestHandler):
         except (OSError, ValueError):  # ValueError: at this end
             return True
 
-    @property
-    def house(self) -> Server:
-        return cast(Server, self.server)
-
     def do_GET(self) -> None:
-        self.take_time()
+        self.deadline = inf
         if not self.is_for_us():
             return
         if self.path != "/health":
             return self.fail(404, "unknown address.", "not_found")
-        self.answer(200, self.house.models.health() if self.knows_token() else {"status": "ok"})
+        self.answer(200, self.server.models.health() if self.knows_token() else {"status": "ok"})
 
     def do_POST(self) -> None:
         if not self.is_for_us():
@@ -430,19 +384,19 @@ class Handler(BaseHTTPRequestHandler):
         if len(length) > 18 or int(length) > longest:
             return self.fail(413, f"needs a body of at most {longest} bytes.", "too_large")
         body = self.rfile.read(int(length))
-        self.take_time()
+        self.deadline = inf
         if len(body) < int(length):
             return self.fail(408, f"the request did not come whole within {READ_SECONDS:.0f} s.", "too_slow")
         answers = {"/retrieve": retrieve, "/batch": retrieve_batch, "/held": keep_held}.get(self.path)
         if answers is None:
             return self.fail(404, "unknown address.", "not_found")
-        departure = self.house.departures[self] = Departure()
+        departure = self.departure = Departure()
         try:
             data = read_json(body)
             departure.caller = str(data.get("caller") or "")[:LONGEST_CALLER]
             if self.path == "/retrieve" and data.get("stream") is True:
-                return self.stream(stream(self.house.models, data, departure))
-            found = answers(self.house.models, data, departure)
+                return self.stream(stream(self.server.models, data, departure))
+            found = answers(self.server.models, data, departure)
         except Departed:
             self.close_connection = True
         except Loading:
@@ -457,7 +411,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(200, found)
         finally:
-            del self.house.departures[self]
+            self.departure = None
             departure.happen()  # a stream that could not be sent
 
     def stream(self, events: Iterable[Answer]) -> None:
@@ -476,14 +430,14 @@ class Handler(BaseHTTPRequestHandler):
             name = urlsplit(f"//{self.headers.get('Host', '')}").hostname
         except ValueError:
             name = None
-        if name in self.house.names:
+        if name in self.server.names:
             return True
         self.fail(403, "is not asked under this name.", "forbidden_host")
         return False
 
     def knows_token(self) -> bool:
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        return not self.house.token or hmac.compare_digest(given.encode(), self.house.token.encode())
+        return not self.server.token or hmac.compare_digest(given.encode(), self.server.token.encode())
 
     def fail(self, status: int, message: str, code: str) -> None:
         """What was not read of a request would be taken for the next one, so the connection ends."""
@@ -501,7 +455,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(payload)
-        self.be_quick(IDLE_SECONDS)  # with the first line of the next request
+        self.deadline = time.monotonic() + IDLE_SECONDS  # of the first line of the next request
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests may hold business text: nothing of them is logged."""
@@ -510,12 +464,12 @@ class Handler(BaseHTTPRequestHandler):
 def opened(store: Store, threads: int, model: Stored | None) -> Any:
     """The engine of a model, which is fetched first where its store is no folder of this machine."""
     with loading_modules():  # torch loads with the first model, the port opens at once
-        from evaluation.ml.engine import open_engine, open_untrained
+        from evaluation.ml.engine import open_engine
 
-    if model is None:
-        return open_untrained(threads)
-    with reaching(model.key):
-        folder = store.get_dir(*model)
+    folder = None
+    if model is not None:
+        with reaching(model.key):
+            folder = store.get_dir(*model)
     return open_engine(folder, threads)
 
 

@@ -85,7 +85,9 @@ class Writing(Batch):
         self._search_beams({one: places[one] for one in asked if one.decode == BEAM})
         for one in asked:
             if one.decode == LETTERS:
-                self._letters(one, Scores(places[one][1][None]))
+                ids = self.export.chat.letter_ids(len(one.item["choices"]))
+                scored = Scores(places[one][1][None]).of(0, ids)
+                one.answer(lettered(one.item, scored.tolist()))
         self.contexts.drop([places[one][0] for one in asked if one.decode not in WRITES])
         self._begin({one: places[one] for one in asked if one.decode in WRITES})
 
@@ -152,11 +154,6 @@ class Writing(Batch):
             rankings = beam(self.contexts, contexts, scores, self.export.root, masks, width)
             for one, ranking in zip(searched, rankings, strict=True):
                 one.answer(ranked_row(self.export, one.item, ranking[: one.k]))
-
-    def _letters(self, one: Asked, scores: Scores) -> None:
-        """Argmax over the option letters of a question."""
-        ids = self.export.chat.letter_ids(len(one.item["choices"]))
-        one.answer(lettered(one.item, scores.of(0, ids).tolist()))
 
     def _begin(self, places: dict[Asked, tuple[Context, torch.Tensor]]) -> None:
         """Start to write. The rest of the opening is fed where the first look shared only a part of it."""

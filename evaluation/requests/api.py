@@ -1,12 +1,11 @@
 """POST /api/v1/retrieve/ID/feedback: whether an answer was right."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 from uuid import UUID
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,13 +17,6 @@ from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
 
 
-class ToolNames(serializers.ListField):
-    child = serializers.CharField(max_length=400)
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(required=False, max_length=MOST_TOOLS, **options)
-
-
 class RetrieveFeedback(ApiView):
     rate = "RETRIEVE"
     scope = "retrieve"
@@ -32,14 +24,18 @@ class RetrieveFeedback(ApiView):
 
     class FeedbackInput(InputSerializer):
         verdict: RetrievalRequest.Verdict
-        expected: ToolNames = field("the tools that would have been right")
+        expected: list[Annotated[str, field(max_length=400)]] = field(
+            "the tools that would have been right", required=False, max_length=MOST_TOOLS
+        )
         comment: str = field(required=False, allow_blank=True, max_length=2000)
         query: str = field(
             "the request, for the report to be kept also where the log does not have it",
             required=False,
             max_length=4000,
         )
-        tools: ToolNames = field("with `query`: the tools that were answered")
+        tools: list[Annotated[str, field(max_length=400)]] = field(
+            "with `query`: the tools that were answered", required=False, max_length=MOST_TOOLS
+        )
         caller: str = field(
             "with `query`: as the request named it, for the report to be erased by it too",
             required=False,

@@ -8,7 +8,6 @@ texts are stored.
 import atexit
 import hashlib
 import hmac
-import json
 import logging
 import secrets
 import threading
@@ -17,7 +16,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -35,10 +33,12 @@ MOST_WAITING = 5000
 MOST_AT_ONCE = 200
 WRITE_SECONDS = 1.0  # how often what waits is written
 ANSWERED = "answered"
-Row = dict[str, Any]
-# what a report of an answer writes, and the log never does
-NOT_REPORTED: Row = {"verdict": "", "expected": [], "comment": "", "reported_at": None}
-REPORTED = tuple(NOT_REPORTED)
+REPORTED = ("verdict", "expected", "comment", "reported_at")  # what a report of an answer writes
+LOGGED = [
+    field.name
+    for field in RetrievalRequest._meta.concrete_fields
+    if field.name not in ("id", "key", *REPORTED)
+]
 
 
 @dataclass(slots=True)
@@ -170,22 +170,10 @@ class Log:
             self.lost += lost
 
 
-def write(rows: Sequence[Row]) -> None:
+def write(rows: Sequence[RetrievalRequest]) -> None:
     """All at once. Of a request that was reported before it was written, all but the report."""
-    with connection.cursor() as cursor:
-        cursor.execute(_insert_sql(), [json.dumps(rows, ensure_ascii=False)])
-
-
-@cache
-def _insert_sql() -> str:
-    """Of rows as one JSON text: the ORM would take as long for each as its answer took."""
-    table, of_table = RetrievalRequest._meta.db_table, RetrievalRequest._meta.concrete_fields
-    columns = [str(field.column) for field in of_table if not field.primary_key]
-    anew = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns if name not in ("key", *REPORTED))
-    named = ", ".join(columns)
-    return (
-        f"INSERT INTO {table} ({named}) SELECT {named} FROM json_populate_recordset(NULL::{table}, %s) "
-        f"ON CONFLICT (key) DO UPDATE SET {anew}"
+    RetrievalRequest.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["key"], update_fields=LOGGED
     )
 
 
@@ -204,34 +192,31 @@ def count(today: date, *, asked: int, kept: int, lost: int) -> None:
         RequestDay.objects.filter(pk=today).update(**{name: F(name) + n for name, n in more.items()})
 
 
-def as_row(entry: Entry, keeps_texts: bool, now: datetime) -> Row:
-    """{column: value} as JSON has it."""
-    came = now - timedelta(seconds=time.monotonic() - entry.came)
+def as_row(entry: Entry, keeps_texts: bool, now: datetime) -> RetrievalRequest:
     answer: Mapping[str, Any] = entry.answer or {}
     query, trace = (
         scrub(text) if keeps_texts and text else None for text in (entry.query, answer.get("trace"))
     )
-    return {
-        "key": str(entry.key),
-        "at": came.isoformat(),
-        "owner_id": entry.owner,
-        "token": entry.token,
-        "token_name": entry.token_name,
-        "caller": entry.caller,
-        "via": entry.via,
+    return RetrievalRequest(
+        key=entry.key,
+        at=now - timedelta(seconds=time.monotonic() - entry.came),
+        owner_id=entry.owner,
+        token=entry.token,
+        token_name=entry.token_name,
+        caller=entry.caller,
+        via=entry.via,
         **entry.asked,
-        "outcome": entry.outcome,
-        "query": query.text if query else "",
-        "replaced": query.kinds if query else [],
-        "trace": trace.text if trace else "",
-        "model_id": answer["model"]["id"] if answer else None,
-        "tools": [tool["name"] for tool in answer.get("tools", ())],
-        "withheld": [tool["name"] for tool in answer.get("withheld", ())],
-        "cited": [[rule["code"], rule["version"]] for rule in answer.get("cited_rules", ())],
-        "clause": next((one["token"] for one in answer.get("clauses", ()) if one["decided"]), ""),
-        "confidence": answer.get("confidence"),
-        "fits": answer.get("fits"),
-        "total_ms": round(entry.total_ms, 2),
-        "engine_ms": round(1000 * answer["latency"]["engine"], 2) if answer else None,
-        **NOT_REPORTED,
-    }
+        outcome=entry.outcome,
+        query=query.text if query else "",
+        replaced=query.kinds if query else [],
+        trace=trace.text if trace else "",
+        model_id=answer["model"]["id"] if answer else None,
+        tools=[tool["name"] for tool in answer.get("tools", ())],
+        withheld=[tool["name"] for tool in answer.get("withheld", ())],
+        cited=[[rule["code"], rule["version"]] for rule in answer.get("cited_rules", ())],
+        clause=next((one["token"] for one in answer.get("clauses", ()) if one["decided"]), ""),
+        confidence=answer.get("confidence"),
+        fits=answer.get("fits"),
+        total_ms=round(entry.total_ms, 2),
+        engine_ms=round(1000 * answer["latency"]["engine"], 2) if answer else None,
+    )

@@ -80,19 +80,13 @@ def requests_erase(*, actor: Any, owner: str = "", caller: str = "") -> int:
     with transaction.atomic():
         gone = _deleted(rows)
         by = "both" if user and caller else "owner" if user else "caller"
-        about = user or policy_row()
+        about = user or policy()
+        if about.pk is None:
+            about.save()
         audit_models.record(
             actor=actor, action="requests.erased", obj=about, detail={"requests": gone, "by": by}
         )
     return gone
-
-
-def policy_row() -> RequestLogPolicy:
-    """The stored policy, made with the defaults where there is none."""
-    kept = policy()
-    if kept.pk is None:
-        kept.save()
-    return kept
 
 
 @transaction.atomic

@@ -140,7 +140,7 @@ def tool_marks(names: Sequence[str]) -> dict[str, str]:
 @require_POST
 def run_rule_tests(request: HttpRequest) -> HttpResponse:
     """The tests as typed, asked now of every model with an alias, in fast mode. An engine that is away is said."""
-    typed = [test for test in RuleForm.read(request.POST).tests if test["query"].strip()]
+    typed = [test for test in RuleForm.read(request.POST).draft["tests"] if test["query"].strip()]
     tests = [test for test in typed if test["tools"]][:MOST_TESTS]
     results = []
     for model, names in named_models().items() if tests else ():

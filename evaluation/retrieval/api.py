@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Annotated, Any
 from uuid import UUID
@@ -32,6 +33,7 @@ from evaluation.models import RetrievalRequest
 from evaluation.requests.log import ANSWERED, Entry, caller_hash, request_id, requests
 from evaluation.retrieval import retriever
 from evaluation.retrieval.lookups import lookups
+from evaluation.retrieval.retriever import EVENTS, event
 from trace_site.lib.departure import Departure
 from trace_site.lib.errors import TraceError
 from trace_site.rest.schema import InputSerializer
@@ -40,7 +42,7 @@ from trace_site.rest.throttles import ByToken
 from trace_site.rest.tokens import LONGEST_PERMISSION, MOST_PERMISSIONS, holds_of, service_token_of
 from trace_site.rest.views import AnyFormat, ApiView, drf_error
 
-JSON, EVENTS = "application/json", "text/event-stream"
+JSON = "application/json"
 Via = RetrievalRequest.Via
 LEFT = "left"  # the outcome of a request whose caller did not wait for the end
 Part = tuple[str, dict[str, Any]]
@@ -265,7 +267,7 @@ class Asking:
         """The id of the request, whether it is kept or not."""
         if self.departure.happened and outcome != ANSWERED:
             outcome = LEFT
-        is_kept = random.random() < self.known.serving.logged_share()
+        is_kept = random.random() < self.known.serving.logged_share
         key = request_id(self.owner, is_kept)
         asked = {name: value for name, value in query.as_asked().items() if name not in ("query", "exact")}
         entry = Entry(
@@ -302,11 +304,12 @@ class RetrieveView(ApiView):
         return checked
 
 
+written = partial(json.dumps, ensure_ascii=False)
 _made: dict[type, BaseSerializer[Any]] = {}
 
 
 def sent(answer: Mapping[str, Any]) -> HttpResponse:
-    return HttpResponse(json.dumps(answer, ensure_ascii=False), content_type=JSON)
+    return HttpResponse(written(answer), content_type=JSON)
 
 
 class Retrieve(RetrieveView):
@@ -367,18 +370,14 @@ def _events(asking: Asking, query: Query, first: Part, rest: Generator[Part, Non
             if name == "done":
                 outcome = ANSWERED
                 data = asking.answered(query, data)
-            yield event(name, data)
+            yield event(name, written(data))
     except TraceError as error:
         outcome = error.code
-        yield event("error", error.as_dict())
+        yield event("error", written(error.as_dict()))
     finally:
         rest.close()
         if outcome != ANSWERED:
             asking.log(query, None, outcome)
-
-
-def event(name: str, data: Mapping[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
 class RetrieveBatch(RetrieveView):

@@ -29,7 +29,7 @@ NEWER_FIRST = "How sure to be of a tool that is newer than the model is not know
 UNLEARNED_FIRST = "How sure to be of a clause that the model has not learned is not known."
 UNREAD = "How sure to be of a request that the model cannot read whole is not known."
 NO_MODEL = "Plain search does not say how sure it is."
-UNKNOWN = AnswerVerdict(None, None, None)
+UNKNOWN = AnswerVerdict()
 
 
 def judged(known: Mapping[str, Fit], decode: str, features: Mapping[str, Any]) -> tuple[AnswerVerdict, str]:

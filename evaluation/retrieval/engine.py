@@ -49,41 +49,48 @@ def running_engine() -> Engine:
         raise TraceError("the engine is not running.", code="unavailable", hint=hint) from error
 
 
-def ask(
-    engine: Engine, path: str, request: Answer, patience: float = 0.0, departure: Departure | None = None
-) -> Answer:
-    """The answer of POST `path`. Waits up to `patience` seconds for a model that is loading, and no longer than whoever
-    it is for.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What POST `path` is asked, for up to `patience` seconds while a model is loading, and no longer than whoever it
+    is for waits. `to_hold`: what the engine is told where it does not know what it is to hold, as after each change of
+    the catalog or the rules.
 
-    Raises TraceError: `unavailable` while no engine can answer, else what the engine refuses with.
+    Asking raises TraceError: `unavailable` while no engine can answer, else what the engine refuses with.
     """
-    with _answering(engine, path, request, patience, departure) as response:
-        return _read(response.read)
 
+    engine: Engine
+    path: str
+    request: Answer
+    patience: float = 0.0
+    departure: Departure | None = None
+    to_hold: Callable[[], Answer] | None = None
 
-def ask_in_lines(
-    engine: Engine, path: str, request: Answer, patience: float = 0.0, departure: Departure | None = None
-) -> Iterator[Answer]:
-    """The objects of an answer that comes a line at a time. Raises as `ask` does, before the first or in between."""
-    with _answering(engine, path, request, patience, departure) as response:
-        while line := _read(response.readline):
-            yield line
+    def answer(self) -> Answer:
+        with self._answering() as response:
+            return _read(response.read)
 
+    def lines(self) -> Iterator[Answer]:
+        """The objects of an answer that comes a line at a time. Raises before the first or in between."""
+        with self._answering() as response:
+            while line := _read(response.readline):
+                yield line
 
-@contextmanager
-def _answering(
-    engine: Engine, path: str, request: Answer, patience: float, departure: Departure | None
-) -> Iterator[HTTPResponse]:
-    deadline = time.monotonic() + patience
-    while True:
-        with _asked(engine, path, request, departure) as response:
-            if response.status == 200:
-                yield response
-                return
-            refusal = _refusal(response, _read(response.read))
-        if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
-            raise refusal
-        time.sleep(0.2)
+    @contextmanager
+    def _answering(self) -> Iterator[HTTPResponse]:
+        deadline, to_hold = time.monotonic() + self.patience, self.to_hold
+        while True:
+            with _asked(self.engine, self.path, self.request, self.departure) as response:
+                if response.status == 200:
+                    yield response
+                    return
+                refusal = _refusal(response, _read(response.read))
+            if refusal.code == "unknown_catalog" and to_hold is not None:
+                Question(self.engine, "/held", to_hold()).answer()
+                to_hold = None
+            elif refusal.extra.get("engine_code") == "loading" and time.monotonic() <= deadline:
+                time.sleep(0.2)
+            else:
+                raise refusal
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from catalog.models import Domain, Tool
@@ -86,10 +86,8 @@ class CatalogPart:
     def __init__(self) -> None:
         self._tools: dict[str, KnownTool | None] = {}
         self._domains: set[str] = set()
-        self._masked: frozenset[str] | None = None
         self._without: dict[str, list[str]] = {}
         self._newer: dict[tuple[int | None, ...], Newer] = {}
-        self._needs: dict[str, frozenset[str]] | None = None
         self._redactions: dict[frozenset[str], Redaction] = {}
 
     def tools(self, names: Iterable[str]) -> Mapping[str, KnownTool | None]:
@@ -111,10 +109,12 @@ class CatalogPart:
             self._domains.add(slug)
         return slug in self._domains
 
+    @cached_property
+    def _masked(self) -> frozenset[str]:
+        return masked_names()
+
     def without(self, model: Model) -> list[str]:
         """The model's tools that no answer may name now."""
-        if self._masked is None:
-            self._masked = masked_names()
         if not self._masked:
             return []
         if model.store_digest not in self._without:
@@ -146,12 +146,14 @@ class CatalogPart:
             self._newer[key] = found
         return found
 
+    @cached_property
+    def _needs(self) -> dict[str, frozenset[str]]:
+        every = Tool.objects.order_by().values_list("name", "permissions")
+        return {name: frozenset(needs) for name, needs in every}
+
     def redaction(self, holds: frozenset[str]) -> Redaction:
         """Of the names of all tools that need what is not held, beside all others; anew for each text."""
         if holds not in self._redactions:
-            if self._needs is None:
-                every = Tool.objects.order_by().values_list("name", "permissions")
-                self._needs = {name: frozenset(needs) for name, needs in every}
             if len(self._redactions) >= MOST_HOLDERS:
                 self._redactions.clear()
             names = {name for name, needs in self._needs.items() if is_withheld(needs, holds)}
@@ -161,32 +163,18 @@ class CatalogPart:
 
 class RulesPart:
     def __init__(self) -> None:
-        self._codes: frozenset[str] | None = None
         self._rules: dict[str, list[Rule]] = {}
-        self._force: Force | None = None
 
+    @cached_property
     def force(self) -> Force:
-        if self._force is None:
-            clauses = held_clauses()
-            self._force = Force(content_hash(clauses), {one["token"]: one for one in clauses})
-        return self._force
+        clauses = held_clauses()
+        return Force(content_hash(clauses), {one["token"]: one for one in clauses})
 
-    def of_clause(self, token: str | None, start: int) -> list[dict[str, Any]]:
-        """The rule of the clause that decided, as it is published."""
-        said = self.force().clauses.get(token or "")
-        found = [] if said is None else self.named(said["rule"])
-        return [
-            _citation(rule, rule.published, True, start)
-            for rule in found
-            if said and rule.domain_id == said["domain"] and rule.published
-        ]
-
+    @cached_property
     def codes(self) -> frozenset[str]:
         """Of the published rules."""
-        if self._codes is None:
-            published = Rule.objects.filter(published__isnull=False).order_by()
-            self._codes = frozenset(published.values_list("code", flat=True))
-        return self._codes
+        published = Rule.objects.filter(published__isnull=False).order_by()
+        return frozenset(published.values_list("code", flat=True))
 
     def named(self, code: str) -> list[Rule]:
         """The rules of a code, which several domains may have, with what is published of them."""
@@ -195,13 +183,21 @@ class RulesPart:
             self._rules[code] = list(rules.order_by("pk"))
         return self._rules[code]
 
+    def of_clause(self, clause: Mapping[str, Any], trace: str) -> list[dict[str, Any]]:
+        """The rule of the clause that decided, as it is published."""
+        return [
+            _citation(rule, rule.published, True, trace.find(rule.code))
+            for rule in self.named(clause["rule"])
+            if rule.domain_id == clause["domain"] and rule.published
+        ]
+
     def cited(self, trace: str, snapshot: int, answer: Sequence[KnownTool | None]) -> list[dict[str, Any]]:
         """The rules whose codes stand in the trace, in reading order, as the model's snapshot has them; one that it
         does not have, as it is published. Of rules with one code the one about the answer."""
         taught = versions_in(snapshot)
         ids = {tool.pk for tool in answer if tool}
         cited = []
-        for code in cited_codes(trace, self.codes() | taught.keys()):
+        for code in cited_codes(trace, self.codes | taught.keys()):
             versions = []
             for rule in self.named(code):
                 number = taught.get(code, {}).get(rule.domain_id)
@@ -252,9 +248,7 @@ class ServingPart:
         self._models: dict[str, Model | None] = {}
         self.outdated: Model | None = None  # a champion that cannot be asked any more
         self._checked: dict[int, tuple[TraceError | None, float]] = {}
-        self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
-        self._share: float | None = None
 
     def model(self, reference: str | int) -> Model | None:
         """None: PLAIN_SEARCH, or a champion where there is none that can answer. Raises TraceError `not_found`."""
@@ -287,14 +281,13 @@ class ServingPart:
         if found:
             raise found.with_traceback(None)
 
+    @cached_property
     def earlier_champions(self) -> list[Model]:
         """The champions before this one whose files are still there, the latest first, FALLBACKS at most."""
-        if self._earlier is None:
-            moves = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).order_by("-id")
-            _, *earlier = dict.fromkeys(moves.values_list("model", flat=True)[:MOST_MOVES])
-            models = Model.objects.select_related("run__snapshot").filter(removed_at=None).in_bulk(earlier)
-            self._earlier = [models[pk] for pk in earlier if pk in models][:FALLBACKS]
-        return self._earlier
+        moves = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).order_by("-id")
+        _, *earlier = dict.fromkeys(moves.values_list("model", flat=True)[:MOST_MOVES])
+        models = Model.objects.select_related("run__snapshot").filter(removed_at=None).in_bulk(earlier)
+        return [models[pk] for pk in earlier if pk in models][:FALLBACKS]
 
     def fits(self, model: Model | None) -> dict[str, Fit]:
         """{decode: how far its answers can be trusted}."""
@@ -305,11 +298,10 @@ class ServingPart:
             self._fits[model.pk] = {row.decode: Fit.of(row.fit) for row in rows}
         return self._fits[model.pk]
 
+    @cached_property
     def logged_share(self) -> float:
         """Of the requests, that the log keeps."""
-        if self._share is None:
-            self._share = policy().share
-        return self._share
+        return policy().share
 
 
 class Lookups(NamedTuple):
@@ -330,12 +322,7 @@ def lookups(moved: Generations | None = None) -> Lookups:
     before, kept = _kept
     if moved is None:
         moved = generation_key(*Lookups._fields)
-    stands = [moved.get(name) == before.get(name) for name in Lookups._fields]
-    if not all(stands):
-        kept = Lookups(
-            kept.catalog if stands[0] else CatalogPart(),
-            kept.rules if stands[1] else RulesPart(),
-            kept.serving if stands[2] else ServingPart(),
-        )
+    if gone := [name for name in Lookups._fields if moved.get(name) != before.get(name)]:
+        kept = kept._replace(**{name: type(getattr(kept, name))() for name in gone})
         _kept = moved, kept
     return kept

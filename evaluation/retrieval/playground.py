@@ -17,6 +17,7 @@ from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
 from evaluation.retrieval.lookups import PLAIN_SEARCH, ServingPart
+from evaluation.retrieval.retriever import EVENTS, event
 from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import tools_near, trace_spans
 from trace_site.lib.errors import TraceError
@@ -26,7 +27,6 @@ from training.registry.selectors import alias_names, models
 
 PATIENCE = 20.0  # seconds a page waits for a model that is loading
 SHOWN = 10
-EVENTS = "text/event-stream"
 RANKED = "Ranked, fast mode"
 EXAMPLES = 8
 NEWER = 3  # names of tools the model does not have
@@ -156,12 +156,6 @@ def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
     except TraceError as error:
         context = {"error": error}
     yield event("done", render_to_string("evaluation/_answer.html", {"choice": choice, **context}, request))
-
-
-def event(name: str, text: str) -> str:
-    """A server-sent event; its text may have several lines."""
-    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
-    return f"event: {name}\n{lines}\n"
 
 
 def shown(answer: dict[str, Any]) -> dict[str, Any]:

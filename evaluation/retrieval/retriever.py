@@ -9,18 +9,17 @@ none of them stands in no list, and its name in no text, of any answer in any mo
 
 import secrets
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
 
 from evaluation.core.asking import Query, Stored, check
 from evaluation.core.confidence import AnswerVerdict
 from evaluation.core.metrics import NO_TRACE, trace_notes
-from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
+from evaluation.core.withholding import WITHHELD, Granted, is_withheld
 from evaluation.retrieval.calibration import (
     NEWER_FIRST,
     NO_MODEL,
@@ -31,7 +30,7 @@ from evaluation.retrieval.calibration import (
     WITHHELD_FIRST,
     judged,
 )
-from evaluation.retrieval.engine import RETRY_AFTER, Engine, ask, ask_in_lines, running_engine
+from evaluation.retrieval.engine import RETRY_AFTER, Engine, Question, running_engine
 from evaluation.retrieval.lookups import NOTHING_IN_FORCE, KnownTool, Lookups, lookups
 from trace_site.artefacts import engine_store
 from trace_site.lib.child import Event, run_child
@@ -41,6 +40,7 @@ from training.core.scripts import request_words
 from training.models import AliasMove, Model, Run
 from training.runs.stages import child_env
 
+EVENTS = "text/event-stream"
 Answer = dict[str, Any]
 
 
@@ -71,7 +71,7 @@ class Session:
                 self.is_damaged = True
         self.models: dict[Stored | None, Model | None] = {stored(self.wanted): self.wanted}
         if self.wanted and serves:  # while a new champion loads, the one before it answers
-            for earlier in self.known.serving.earlier_champions():
+            for earlier in self.known.serving.earlier_champions:
                 with suppress(TraceError):  # its files are gone or damaged
                     self.known.serving.check_files(earlier)
                     self.models.setdefault(stored(earlier), earlier)
@@ -81,48 +81,24 @@ class Session:
         is_control = (
             self.wanted is not None and self.wanted.run.retrieval != Run.Retrieval.RULES and not serves
         )
-        self.force = NOTHING_IN_FORCE if is_control else self.known.rules.force()
+        self.force = NOTHING_IN_FORCE if is_control else self.known.rules.force
+        # the name of all that came after the models; where no rule is in force, that is held too
+        self.held = f"{self.newer.name}/{self.force.name}"
 
-    def request(self) -> Answer:
-        """What the engine is told besides the questions."""
+    def question(
+        self, path: str, asked: Answer, departure: Departure | None, patience: float = 0.0
+    ) -> Question:
+        """What the engine is asked of these models."""
         wanted, *fallback = [one and one._asdict() for one in self.models]
         models = [model for model in self.models.values() if model]
         without = [name for model in models for name in self.known.catalog.without(model)]
-        asked = {"model": wanted, "fallback": fallback, "held": self.held, "damaged": self.is_damaged}
-        return asked | {"without": list(dict.fromkeys(without))}
+        of_models = {"model": wanted, "fallback": fallback, "held": self.held, "damaged": self.is_damaged}
+        request = {**of_models, "without": list(dict.fromkeys(without)), **asked}
+        return Question(self.engine, path, request, patience, departure, self.to_hold)
 
-    @property
-    def held(self) -> str:
-        """The name of all that came after the models. Where no rule is in force, that is held too."""
-        return f"{self.newer.name}/{self.force.name}"
-
-    def ask(self, path: str, questions: Answer, departure: Departure | None, patience: float = 0.0) -> Answer:
-        """The engine's raw answer."""
-        request = {**self.request(), **questions}
-        try:
-            return ask(self.engine, path, request, patience, departure)
-        except TraceError as error:
-            self.tell_held(error)
-            return ask(self.engine, path, request, patience, departure)
-
-    def ask_in_lines(self, query: Query, departure: Departure | None, patience: float) -> Iterator[Answer]:
-        request = {**self.request(), **query.as_asked(), "stream": True}
-        parts = ask_in_lines(self.engine, "/retrieve", request, patience, departure)
-        try:
-            first = list(islice(parts, 1))
-        except TraceError as error:
-            self.tell_held(error)
-            first, parts = [], ask_in_lines(self.engine, "/retrieve", request, patience, departure)
-        yield from first
-        yield from parts
-
-    def tell_held(self, refusal: TraceError) -> None:
-        """Tell the engine what it is to hold where it refused for want of that, as it does after each change of the
-        catalog or the rules; raise what else it refused with."""
-        if refusal.code != "unknown_catalog":
-            raise refusal
+    def to_hold(self) -> Answer:
         tools, clauses = list(self.newer.held.values()), list(self.force.clauses.values())
-        ask(self.engine, "/held", {"held": self.held, "tools": tools, "clauses": clauses})
+        return {"held": self.held, "tools": tools, "clauses": clauses}
 
     def answer(self, query: Query, raw: Answer, asked_at: float) -> Answer:
         """What is told of the engine's raw answer."""
@@ -136,8 +112,11 @@ class Session:
         withheld = withheld_of(parts, known, query.permissions)
         newer = self.newer.of[model.pk if model else None]
         shown = described(answer, known, withheld, newer)[: query.k]
+        newer_first = [tool["name"] for tool in shown[:1] if tool["newer"]]
         unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
-        sure = self.sureness(query, model, answer, withheld, shown, unread)
+        is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(answer["tools"][:1])
+        verdict, calibration = self.sureness(query, model, answer, is_withheld, bool(newer_first), unread)
+        fitting = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
         text = str(trace.get("trace") or "") if query.mode != "fast" else ""
         said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
         computed = max(float(part.get("seconds", 0)) for part in parts)
@@ -147,9 +126,9 @@ class Session:
             "mode": query.mode,
             "tools": shown,
             "ranked": described(fast, known, withheld, newer)[: query.k] if query.mode == "both" else [],
-            "confidence": sure.verdict.confidence,
-            "fits": sure.verdict.fits,
-            "calibration": sure.calibration,
+            "confidence": verdict.confidence,
+            "fits": verdict.fits,
+            "calibration": calibration,
             "trace": text,
             "written_out": bool(text) and ("clauses" in answer or "wrote" in trace),
             "wrote": str(trace.get("wrote") or "") if text else "",
@@ -161,8 +140,8 @@ class Session:
             "unread": unread,
             "cut_request": cut,
             "notes": [
-                *sure.notes,
-                *newer_notes(sure.newer, self.newer.lost[model.pk if model else None]),
+                *fitting,
+                *newer_notes(newer_first, self.newer.lost[model.pk if model else None]),
                 *reading_notes(query.query, unread, cut),
                 *trace_notes(**said),
                 *model_notes(model, self.wanted, self.known.serving.outdated, self.is_damaged),
@@ -181,28 +160,23 @@ class Session:
         query: Query,
         model: Model | None,
         answer: Answer,
-        withheld: Mapping[str, frozenset[str]],
-        shown: Sequence[dict[str, Any]],
+        is_withheld: bool,
+        is_newer: bool,
         unread: Sequence[str] | None,
-    ) -> "Sureness":
-        """How far the answer can be relied on. The confidence of a tool that is not shown is nobody's, and of one that
-        the model does not know nothing is known."""
+    ) -> tuple[AnswerVerdict, str]:
+        """How far the answer can be relied on, and why a part of that is not known. The confidence of a tool that is
+        not shown is nobody's, and of one that the model does not know nothing is known."""
         decode = "fast" if query.mode == "fast" else "trace"
         verdict, calibration = judged(self.known.serving.fits(model), decode, answer.get("features") or {})
-        is_withheld = answer.get("withheld_first") or not withheld.keys().isdisjoint(answer["tools"][:1])
         if is_withheld:
             verdict = replace(verdict, confidence=None)
-        newer = [tool["name"] for tool in shown[:1] if tool["newer"]]
-        if newer:
+        if is_newer:
             verdict, calibration = UNKNOWN, NEWER_FIRST
         elif answer.get("clause") and not answer.get("features"):
             verdict, calibration = UNKNOWN, UNLEARNED_FIRST
         if unread and (verdict.fits or len(unread) >= len(request_words(query.query))):
             verdict, calibration = UNKNOWN, UNREAD
-        if model is None:
-            calibration = NO_MODEL
-        notes = [NO_TOOL_FITS] if verdict.fits is False else [WITHHELD_FIRST] if is_withheld else []
-        return Sureness(verdict, calibration, newer, notes)
+        return verdict, NO_MODEL if model is None else calibration
 
     def clauses(self, answer: Answer) -> list[Answer]:
         """The clauses that spoke loudest, in the words of their rules; `decided`: the one that the answer follows."""
@@ -218,14 +192,12 @@ class Session:
         self, model: Model | None, trace: Answer, text: str, known: Mapping[str, KnownTool | None]
     ) -> list[dict[str, Any]]:
         """The rules that a trace rests on: that of the clause which decided, or those that a model named in writing."""
+        if not text:
+            return []
         if "clause" in trace:
             said = self.force.clauses.get(trace["clause"] or "")
-            return (
-                self.known.rules.of_clause(trace["clause"], text.find(said["rule"]) if said else -1)
-                if text
-                else []
-            )
-        if not text or model is None:
+            return self.known.rules.of_clause(said, text) if said else []
+        if model is None:
             return []
         return self.known.rules.cited(
             text, model.run.snapshot_id, [known.get(name) for name in trace["tools"]]
@@ -242,10 +214,6 @@ class Session:
         withheld = withheld_of([raw], tools, query.permissions)
         ranked = described(raw, tools, withheld, self.newer.of[model.pk if model else None])[: query.k]
         return {"model": about(model), "ranked": ranked, "withheld": told(withheld)}
-
-    def redaction(self, query: Query) -> Redaction | None:
-        """Of what this query's trace may not name; None where it may name everything."""
-        return None if query.permissions is None else self.known.catalog.redaction(query.permissions)
 
     def redacted(self, found: Answer, holds: frozenset[str]) -> Answer:
         """The answer without the names of withheld tools in its texts."""
@@ -281,15 +249,6 @@ class Session:
         return {**found, **texts, "trace_tools": trace_tools, "cited_rules": rules, "clauses": clauses}
 
 
-class Sureness(NamedTuple):
-    """`newer`: the first tool's name where that is newer than the model."""
-
-    verdict: AnswerVerdict
-    calibration: str
-    newer: list[str]
-    notes: list[str]
-
-
 def retrieve(
     query: Query,
     model: str | int | Model = "champion",
@@ -310,8 +269,8 @@ def retrieve(
     """
     session = Session([query], model, known, engine)
     sent = time.perf_counter()
-    raw = session.ask("/retrieve", {**query.as_asked(), "stream": False}, departure, patience)
-    return session.answer(query, raw, sent)
+    asked = query.as_asked() | {"stream": False}
+    return session.answer(query, session.question("/retrieve", asked, departure, patience).answer(), sent)
 
 
 def check_query(query: Query, known: Lookups) -> None:
@@ -336,10 +295,10 @@ def retrieve_many(
     does."""
     checked = [_checked(query, known) for query in queries]
     good = [query for query in checked if isinstance(query, Query)]
-    session = Session(good, model, known)
+    session = Session((), model, known)
     sent = time.perf_counter()
     asked = {"requests": [query.as_asked() for query in good]}
-    raw = session.ask("/batch", asked, departure) if good else {"answers": []}
+    raw = session.question("/batch", asked, departure).answer() if good else {"answers": []}
     found = iter(
         _refused(one["error"])
         if one.get("error")
@@ -361,9 +320,10 @@ def retrieve_in_parts(
     written, and ("done", the whole answer). Raises as `retrieve` does, before the first part or in between.
     """
     session = Session([query], model, known)
-    names = session.redaction(query)
+    names = None if query.permissions is None else session.known.catalog.redaction(query.permissions)
     sent = time.perf_counter()
-    for part in session.ask_in_lines(query, departure, patience):
+    asked = query.as_asked() | {"stream": True}
+    for part in session.question("/retrieve", asked, departure, patience).lines():
         match part.get("event", "done"):  # an engine that does not stream answers whole
             case "fast":
                 yield "fast", session.first_part(query, part)
@@ -382,6 +342,12 @@ def retrieve_in_parts(
     raise TraceError(
         "the engine ended within its answer.", code="unavailable", hint="Ask again.", extra=again
     )
+
+
+def event(name: str, text: str) -> str:
+    """A server-sent event; its text may have several lines."""
+    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return f"event: {name}\n{lines}\n"
 
 
 def _refused(said: Mapping[str, Any]) -> TraceError:

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from rules.changes import drafts, selectors, services
 from rules.changes.serializers import Change, Comment, RequestDetail, RequestImpact, RequestMore, RequestRow
-from rules.core.draft import RuleDiff
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.serializers import (
     ApproveIn,
@@ -130,11 +129,6 @@ def place_of(request: ChangeRequest) -> dict[str, str]:
     return {"Location": reverse("api-change-request", args=[request.pk]), "ETag": etag_of(request.revision)}
 
 
-def diff_data(diff: RuleDiff) -> dict[str, Any]:
-    fields = {name: getattr(diff, name) for name in diff.__slots__}
-    return fields | {"text": [{"kind": kind, "words": words.strip()} for kind, words in diff.text]}
-
-
 class ChangeRequestsList(ApiView):
     @extend_schema(parameters=[RequestListIn], responses=page_of(RequestRow))
     def get(self, request: Request) -> Response:
@@ -164,18 +158,8 @@ def _detail(pk: int, request: Request) -> Response:
     found = selectors.request_detail(pk, request.user)
     decided = {verb.name for verb in VERBS if verb.decides} if service_token_of(request.auth) else set()
     row = found.request
-    views = [
-        {
-            "change": view.change,
-            "diff": diff_data(view.diff),
-            "problems": [{"pointer": place, "message": words} for place, words in view.problems],
-            "findings": None if view.findings is None else [finding.as_dict() for finding in view.findings],
-            "conflicts": view.conflicts,
-        }
-        for view in found.changes
-    ]
     about = {
-        "changes": views,
+        "changes": found.changes,
         "approvals": found.words,
         "approvals_missing": found.missing,
         "comments": row.comments.select_related("author"),

@@ -121,6 +121,14 @@ def _beginning(rule: Rule | None, action: str, base: RuleVersion | None) -> Rule
     return base or rule.versions.order_by("-number").first()
 
 
+def open_draft(rule: Rule, actor: Any) -> RuleChange | None:
+    """The actor's own, the one that a first save is written into."""
+    mine = RuleChange.objects.filter(
+        rule=rule, action=RuleChange.Action.SAVE, request__state=State.DRAFT, request__author=actor
+    )
+    return mine.select_related("request", "rule").order_by("-id").first()
+
+
 @transaction.atomic
 def change_draft(
     *,
@@ -136,10 +144,7 @@ def change_draft(
     if rule is not None:
         # two first saves of one person at once must not make two drafts
         rule = Rule.objects.select_for_update(no_key=True).get(pk=rule.pk)
-        mine = RuleChange.objects.filter(
-            rule=rule, action=RuleChange.Action.SAVE, request__state=State.DRAFT, request__author=actor
-        )
-        if found := mine.select_related("request", "rule").order_by("-id").first():
+        if found := open_draft(rule, actor):
             return found
     request = request_create(actor=actor)
     return change_add(request=request, actor=actor, rule=rule, content=content, domain=domain, code=code)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from drf_spectacular.utils import extend_schema_field
 
 from rules.changes import proposals
-from rules.core.draft import FIELDS
+from rules.core.rule import keyed
 from rules.models import ChangeComment, ChangeRequest, Rule, RuleChange
 from rules.serializers import Content, Diff, RuleFinding
 from trace_site.impact import Impact
@@ -36,12 +36,15 @@ class Change(Shape, of=RuleChange):
     def get_content(self, change: RuleChange) -> dict[str, Any] | None:
         if change.action == RuleChange.Action.WITHDRAW:
             return None
-        return {name: change.content.get(key) for key, name in FIELDS.items()}
+        return keyed(change.content)
 
 
 class Problem(Shape):
     pointer: str = field("JSON pointer in the exchange format")
     message: str
+
+    def to_representation(self, problem: tuple[str, str]) -> dict[str, str]:
+        return dict(zip(self.fields, problem, strict=True))
 
 
 class ChangeView(Shape):

@@ -292,9 +292,10 @@ def _tests_against_others(reading: Reading, book: RuleBook, own: RuleKey | None)
         asked = near | {(rule.key, position): rule for rule, position in book.queries_like(query)}
         for (key, position), other in sorted(asked.items(), key=lambda item: item[0]):
             theirs, again = other.content.tests[position]["tools"], other.reading.queries[position]
-            if key == own or set(theirs) == set(test["tools"]) or not _one_query(query, again):
+            same = query.sequence == again.sequence
+            if key == own or set(theirs) == set(test["tools"]) or not (same or query.alike(again)):
                 continue
-            certain = query.sequence == again.sequence and not set(theirs) & set(test["tools"])
+            certain = same and not set(theirs) & set(test["tools"])
             yield (error if certain else warning)(
                 "test_clash",
                 f"Test {number + 1} expects {test['tools'][0]}; a test of {other.code} asks the same and expects "
@@ -303,10 +304,6 @@ def _tests_against_others(reading: Reading, book: RuleBook, own: RuleKey | None)
                 Place(f"/tests/{number}"),
                 other.code,
             )
-
-
-def _one_query(left: Wording, right: Wording) -> bool:
-    return left.sequence == right.sequence or left.alike(right)
 
 
 # Next to the other rules: contradiction, repetition, shadow, circles, targets led away from.

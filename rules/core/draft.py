@@ -8,22 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rules.core.rule import RuleContent, make_content, pointed_row
+from rules.core.rule import (
+    FIELDS,
+    PLAIN,
+    WHOLE,
+    RuleContent,
+    RuleField,
+    filled,
+    make_content,
+    pointed_row,
+    without_empty,
+)
 from rules.core.rules_file import RULE_SCHEMA, RuleValidator, schema_problems
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from trace_site.lib.letters import UNBROKEN
 from trace_site.lib.worddiff import opcodes
 
-KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
-# field of a draft -> field of the exchange format
-FIELDS = {
-    "target": "tool_name",
-    "confusables": "confusables",
-    "text": "rule_text",
-    "clauses": "clauses",
-    "tests": "tests",
-}
+KEPT = {"type", "properties", "items", "maxLength", "maxItems", "enum"}
 
 
 def _loosened(schema: Any) -> Any:
@@ -41,30 +43,13 @@ UNFINISHED = RuleValidator(_loosened(RULE_SCHEMA))
 def draft_problems(content: Any) -> list[tuple[str, str]]:
     """(JSON pointer of the exchange format, sentence); empty when `fill_draft` may be called."""
     if isinstance(content, Mapping):
-        content = {FIELDS[key]: value for key, value in content.items() if key in FIELDS}
+        content = {FIELDS[name].key: value for name, value in content.items() if name in FIELDS}
     return list(schema_problems(content, UNFINISHED))
 
 
 def fill_draft(content: Mapping[str, Any]) -> dict[str, Any]:
     """Every field in one order, so that equal drafts are equal values; unknown keys are dropped."""
-    return {
-        "target": content.get("target", ""),
-        "confusables": list(content.get("confusables", [])),
-        "text": content.get("text", ""),
-        "clauses": [
-            {
-                "when": clause.get("when", ""),
-                "route_to": clause.get("route_to", ""),
-                "exception": bool(clause.get("exception", False)),
-                "signals": list(clause.get("signals", [])),
-            }
-            for clause in content.get("clauses", [])
-        ],
-        "tests": [
-            {"query": test.get("query", ""), "tools": list(test.get("tools", []))}
-            for test in content.get("tests", [])
-        ],
-    }
+    return without_empty(filled(content, WHOLE))
 
 
 def draft_of(content: RuleContent) -> dict[str, Any]:
@@ -93,6 +78,7 @@ class RuleDiff:
     clauses_removed: tuple[dict[str, Any], ...]
     tests_added: tuple[dict[str, Any], ...]
     tests_removed: tuple[dict[str, Any], ...]
+    plain: tuple[tuple[RuleField, str, str], ...]  # those that differ: before, after
 
 
 def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
@@ -114,6 +100,11 @@ def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
         clauses_removed=tuple(clause for clause in old.clauses if clause not in new.clauses),
         tests_added=tuple(test for test in new.tests if test not in old.tests),
         tests_removed=tuple(test for test in old.tests if test not in new.tests),
+        plain=tuple(
+            (one, before, after)
+            for name, one in PLAIN.items()
+            if (before := getattr(old, name)) != (after := getattr(new, name))
+        ),
     )
 
 
@@ -133,17 +124,22 @@ _Hunk = tuple[int, int, list[str]]  # base[start:end] became these items
 
 
 def merge_contents(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str, Any]) -> Merged:
-    """Contents {target, confusables, text, clauses, tests}; missing fields count as empty."""
-    old, ours, new = (one.get("target", "") for one in (base, mine, theirs))
-    content: dict[str, Any] = {"target": new if ours == old else ours}
-    overlaps = int(ours != old != new != ours)
-    for name in ("confusables", "clauses", "tests"):
-        content[name], over = _merge_lists(*(one.get(name, []) for one in (base, mine, theirs)))
+    """Contents as drafts have them; missing fields count as empty."""
+    sides = [filled(one, WHOLE) for one in (base, mine, theirs)]
+    content: dict[str, Any] = {}
+    overlaps = 0
+    for name, one in FIELDS.items():
+        old, ours, new = values = [side[name] for side in sides]
+        if name == "text":
+            words, over = merge_sequences(*map(UNBROKEN.findall, values))
+            content[name] = "".join(words)
+        elif one.schema["type"] == "array":
+            content[name], over = _merge_lists(*values)
+        else:
+            content[name], over = new if ours == old else ours, old != ours != new != old
         overlaps += over
     content["confusables"] = list(dict.fromkeys(n for n in content["confusables"] if n != content["target"]))
-    words, over = merge_sequences(*(UNBROKEN.findall(one.get("text", "")) for one in (base, mine, theirs)))
-    content["text"] = "".join(words)
-    return Merged(content, overlaps + over)
+    return Merged(fill_draft(content), overlaps)
 
 
 def merge_sequences(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], int]:
@@ -206,15 +202,8 @@ def _applied(base: Sequence[str], start: int, end: int, hunks: Sequence[_Hunk]) 
 
 
 # fields of the exchange format, as the editor names them
-PLACES = {
-    "": "The rule",
-    "tool_name": "The target",
-    "confusables": "The list of look-alikes",
-    "rule_text": "The rule's text",
-    "code": "The code",
-    "domain": "The domain",
-    "clauses": "Clause",
-    "tests": "Test",
+PLACES = {"": "The rule", "code": "The code", "domain": "The domain"} | {
+    one.key: one.label for one in FIELDS.values()
 }
 
 

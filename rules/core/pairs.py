@@ -290,11 +290,8 @@ def tell_apart(one: Said, other: Said) -> bool:
         and _stands(other, one)
     ):
         return False
-    return "away" in (one.kind, other.kind) or not _same(one.wording, other.wording)
-
-
-def _same(one: Wording, other: Wording) -> bool:
-    return one.telling == other.telling and one.turns == other.turns
+    mine, theirs = one.wording, other.wording
+    return "away" in (one.kind, other.kind) or mine.telling != theirs.telling or mine.turns != theirs.turns
 
 
 def _stands(told: Said, led: Said) -> bool:

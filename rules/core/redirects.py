@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from math import log
 
 from catalog.core.mentions import NameFinder
@@ -30,8 +30,9 @@ _VERBS = {
     "PUT": "update put patch replace",
 }
 METHODS = {"GET": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PUT", "DELETE": "DELETE"}
+METHOD = rf"(?:{'|'.join(METHODS)})"
 _VERB = {concept(word): method for method, words in _VERBS.items() for word in words.split()}
-_METHOD_WORDS = frozenset(concept(word) for word in ("get", "post", "put", "patch", "delete"))
+_METHOD_WORDS = frozenset(concept(word.lower()) for word in METHODS)
 PARAMETER = re.compile(r"\{[^}]*\}|^(?:[a-z]+(?:[-_ ]?(?:id|uuid|token|reference))|id|v\d+(?:\.\d+)?)$", re.I)
 SENTENCE_END = sentence_end(r"[.!?:](?:\s+|$)(?=[^a-z]|$)|;\s|\n+|\s[•·]\s")
 TITLE_LONGEST = 70
@@ -39,55 +40,29 @@ LONGEST, MOST_SENTENCES = 1000, 40  # characters of a sentence, sentences of a d
 BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
-@dataclass(frozen=True)
 class Described:
     """What the suggestions know of a tool."""
 
-    name: str
-    description: str
-    deprecated: bool = False
-
-    @cached_property
-    def api(self) -> str:
-        return split_name(self.name)[0]
-
-    @cached_property
-    def endpoint(self) -> str:
-        return split_name(self.name)[1]
-
-    @cached_property
-    def family(self) -> str:
-        return api_family(self.api)[0]
-
-    @cached_property
-    def version(self) -> int:
-        return api_family(self.api)[1] or 0
-
-    @cached_property
-    def vendor(self) -> str:
-        """The first word of the API's name: `AdyenPayoutV68` -> adyen."""
-        return vendor_of(self.family)
+    def __init__(self, name: str, description: str, deprecated: bool = False) -> None:
+        self.name, self.description, self.deprecated = name, description, deprecated
+        self.api, self.endpoint = split_name(name)
+        self.family, version = api_family(self.api)
+        self.version, self.vendor = version or 0, vendor_of(self.family)
 
     @cached_property
     def sentences(self) -> tuple[Span, ...]:
         """Places in the description; what is no prose is cut."""
         ends = [match.end() for match in SENTENCE_END.finditer(self.description)]
-        starts = [0, *ends]
-        spans = zip(starts, [*ends, len(self.description)], strict=True)
-        said = (
-            (start, min(stop, start + LONGEST))
-            for start, stop in spans
-            if self.description[start:stop].strip()
-        )
-        return tuple(islice(said, MOST_SENTENCES))
+        spans = pairwise([0, *ends, len(self.description)])
+        said = ((start, stop) for start, stop in spans if self.description[start:stop].strip())
+        return tuple((start, min(stop, start + LONGEST)) for start, stop in islice(said, MOST_SENTENCES))
 
     @cached_property
     def title(self) -> str:
         """The first sentence when it is short enough to be one."""
         if not self.sentences:
             return ""
-        start, stop = self.sentences[0]
-        said = self.description[start:stop].strip().rstrip(".:!")
+        said = self.description[slice(*self.sentences[0])].strip().rstrip(".:!")
         return said if len(said) <= TITLE_LONGEST else ""
 
     @cached_property
@@ -115,20 +90,22 @@ class Described:
     @cached_property
     def method(self) -> str:
         """What the tool does, as an HTTP method, judged from its words; "" when they do not tell."""
-        head = re.match(r"(?:GET|POST|PUT|PATCH|DELETE)(?![a-z])", self.endpoint, re.I)
+        head = re.match(rf"{METHOD}(?![a-z])", self.endpoint, re.I)
         words = (*concepts(self.title)[:1], *self.operation)
         return next(
             (_VERB[word] for word in words if word in _VERB), METHODS[head[0].upper()] if head else ""
         )
 
-    @property
-    def reads(self) -> bool:
-        return self.method == "GET"
-
     @cached_property
     def subject(self) -> frozenset[str]:
         """What the tool acts on: its words without those of acting."""
         return frozenset(word for word in self.operation if word not in _VERB)
+
+
+def _fetches(when: str, source: Described, other: Described) -> bool:
+    """Whether the other tool is only to find something that this one needs."""
+    apart = other.subject.isdisjoint(concepts(when)) or other.method == "GET" != source.method
+    return apart and FETCHES.match(when) is not None
 
 
 def concepts(text: str) -> list[str]:
@@ -156,24 +133,26 @@ class Redirect:
     sure: float
 
 
-METHOD = r"(?:GET|POST|PUT|PATCH|DELETE)"
 PATH = re.compile(rf"(?:\b(?P<method>{METHOD})\s+(?:the\s+)?)?(?<![\w/:])(?P<path>/[\w{{}}.:/-]*[\w}}])")
 KINDS = (
     r"(?:endpoint|end point|API|APIs|operation|(?<!payment )(?<!card )method|service|request|route|call)s?"
 )
 PHRASE = re.compile(
     r"\b(?:the|new|our|an?|via)\s+(?:new\s+|newer\s+)?"
-    r"(?P<phrase>(?:(?!(?:the|use|and|or|of|to|this|same)\b)[\w'’*-]+\s+){1,6})"
+    r"((?:(?!(?:the|use|and|or|of|to|this|same)\b)[\w'’*-]+\s+){1,6})"
     rf"{KINDS}\b"
 )
 API = re.compile(r"\b(?P<api>(?:[A-Z][\w-]*\s+){1,4})API\b")
 VERB_IT = re.compile(r"\b(?P<verb>[a-z]{3,12}) (?:it|them) instead\b")
-QUOTED = re.compile(r"[\"“](?P<title>[^\"”]{4,70})[\"”]")
+QUOTED = re.compile(r"[\"“]([^\"”]{4,70})[\"”]")
 
-AWAY = re.compile(
+_AWAY = (
     r"\b(?:instead of|rather than|over|unlike|distinct from|different from|differs? from|as opposed to"
     r"|in contrast to|compared (?:to|with)|replaces|supersedes|alternative to|replacement for)"
-    r"(?:\s+(?:the|a|an|our|using|calling|to|use|call|deprecated|legacy|old|older|previous|single|request|endpoint))*"
+)
+AWAY_ANYWHERE = re.compile(_AWAY, re.I)
+AWAY = re.compile(
+    rf"{_AWAY}(?:\s+(?:the|a|an|our|using|calling|to|use|call|deprecated|legacy|old|older|previous|single|request|endpoint))*"
     rf"(?:\s+{METHOD})?\s*[\"“(]?\s*$",
     re.I,
 )
@@ -229,17 +208,14 @@ class Redirects:
         counts = Counter(word for tool in self.tools.values() for word in tool.about)
         self._weight = {word: log(1 + len(self.tools) / count) for word, count in counts.items()}
         self._rare = log(1 + len(self.tools))
-        self._vendors: defaultdict[str, list[Described]] = defaultdict(list)
-        newest: dict[str, int] = {}
-        for tool in self.tools.values():
-            newest[tool.family] = max(newest.get(tool.family, 0), tool.version)
-        self.newest = newest
-        for tool in self.tools.values():
-            if tool.version == newest[tool.family]:
-                self._vendors[tool.vendor].append(tool)
+        self.vendors: defaultdict[str, list[Described]] = defaultdict(list)  # the newest versions
         self.apis: defaultdict[str, list[Described]] = defaultdict(list)
+        self.newest: defaultdict[str, int] = defaultdict(int)
         for tool in self.tools.values():
             self.apis[tool.api].append(tool)
+            self.newest[tool.family] = max(self.newest[tool.family], tool.version)
+        for tool in filter(self.is_newest, self.tools.values()):
+            self.vendors[tool.vendor].append(tool)
         self._finders: dict[str, tuple[NameFinder, dict[str, list[Described]]]] = {}
 
     def weight(self, words: Iterable[str]) -> float:
@@ -251,15 +227,6 @@ class Redirects:
         both = self.weight(left.about & right.about)
         words = 2 * both / (self.weight(left.about) + self.weight(right.about) or 1)
         return max(words, (cosine or 0.0) ** 2)
-
-    def of_vendor(self, vendor: str) -> Sequence[Described]:
-        """The newest versions."""
-        return self._vendors[vendor]
-
-    def named_apis(self, tool: Described) -> set[str]:
-        """The vendor's other APIs that a description names."""
-        found = {api for match in API.finditer(tool.description) for api in self._apis(tool, match[0])}
-        return found - {tool.api}
 
     def of_api(self, api: str) -> Sequence[Described]:
         return [tool for tool in self.apis[api] if not tool.deprecated]
@@ -285,61 +252,39 @@ class Redirects:
         telling = instead or condition or like or AWAY_ANYWHERE.search(said)
         if not telling:
             return
-        mentions = list(self._mentions(source, said))
-        for (start, end), other, sure in mentions:
-            before, after = said[:start], said[end:]
-            when, leads = "", False
-            if away := AWAY.search(before) or BESIDE.search(before):
-                cue, mark, preferred = "away", away.span(), source.name
-                when = self._purpose(after)
+        for (start, end), other, sure in self._mentions(source, said):
+            before, name, after = said[:start], said[start:end], said[end:]
+            purpose = PURPOSE.match(after)
+            when, leads, preferred = purpose["when"] if purpose else "", False, source.name
+            if cue := AWAY.search(before) or BESIDE.search(before):
+                kind = "away"
                 if source.deprecated:
                     continue
             elif like and like.start() < start:
                 if not BUT.search(after):
                     continue
-                cue, mark, preferred = "like", like.span(), source.name
+                kind, cue, when = "like", like, ""
             else:
                 named = instead and (start > instead.start() or sure >= 0.9)
-                if not (CALL.search(before) or said[start:end].endswith("instead") or named):
+                if not (CALL.search(before) or name.endswith("instead") or named):
                     continue
-                if not instead and not condition:
+                if (cue := instead or condition) is None:
                     continue
-                leads = bool(condition and condition.end("when") <= start)
-                when = condition["when"].strip() if condition and leads else self._purpose(after)
-                cue = "instead" if instead else "condition"
-                mark, preferred = (instead or condition).span(), other.name  # type: ignore[union-attr]
-                helps = FETCHES.match(when) and (
-                    other.subject & set(concepts(when)) == set() or other.method == "GET" != source.method
-                )
-                if cue == "condition":
+                kind, preferred = "instead", other.name
+                if condition and condition.end("when") <= start:
+                    leads, when = True, condition["when"].strip()
+                if not instead:
                     far = source.method != other.method or self.alike(source, other) < LOOKS_ALIKE
                     far &= not (INTENT.match(when) and sure >= 0.9)
-                    if (
-                        helps
-                        or far
-                        or HELPS.search(when)
-                        or FIRST.search(before)
-                        or not when
-                        or said[start:end].endswith("API")
-                    ):
-                        cue = "help"
-            place = (at, at + len(said.rstrip()))
-            marks = tuple(sorted({(at + mark[0], at + mark[1]), (at + start, at + end)}))
+                    helps = not when or far or name.endswith("API") or _fetches(when, source, other)
+                    told = FIRST.search(before) or HELPS.search(when)
+                    kind = "help" if helps or told else "condition"
+            when, place = " ".join(when.split()).strip(" ,;:–-"), (at, at + len(said.rstrip()))
+            marks = {(at + first, at + last) for first, last in (cue.span(), (start, end))}
+            sure = round(SURE[kind] * sure, 3)
             yield Redirect(
-                source.name,
-                other.name,
-                preferred,
-                _tidy(when),
-                leads,
-                place,
-                marks,
-                cue,
-                round(SURE[cue] * sure, 3),
+                source.name, other.name, preferred, when, leads, place, tuple(sorted(marks)), kind, sure
             )
-
-    def _purpose(self, after: str) -> str:
-        found = PURPOSE.match(after)
-        return found["when"] if found else ""
 
     # what a sentence names
 
@@ -351,19 +296,21 @@ class Redirects:
             tool = self._closest(source, holders[written], written)
             found.append(((start, end), tool, 1.0))
         for match in PATH.finditer(said):
-            tools = self._by_path(source, match["path"], match["method"] or "", said, match.end())
-            found += [(match.span(), *tool) for tool in tools or self._by_sense(source, said)]
-        for match in QUOTED.finditer(said):
-            found += [(match.span("title"), *tool) for tool in self._by_phrase(source, match["title"], said)]
-        for match in PHRASE.finditer(said):
-            place = (match.start("phrase"), match.start("phrase") + len(match["phrase"].rstrip()))
-            found += [(place, *tool) for tool in self._by_phrase(source, match["phrase"], said)]
+            apis = self.named_apis(source, said[match.end() : match.end() + 60])
+            verb = METHODS.get(match["method"], "")
+            tools = self._best(source, concepts(match["path"]), verb, apis) or self._by_sense(source, said)
+            found += [(match.span(), *tool) for tool in tools]
+        phrases = [(match.start(1), match[1]) for match in QUOTED.finditer(said)]
+        phrases += [(match.start(1), match[1].rstrip()) for match in PHRASE.finditer(said)]
+        for start, phrase in phrases:
+            tools = self._best(source, concepts(BRACKETS.sub("", phrase)))
+            found += [((start, start + len(phrase)), *tool) for tool in tools]
         for match in API.finditer(said):
             found += [(match.span(), *tool) for tool in self._by_api(source, match["api"])]
         for match in VERB_IT.finditer(said):
             wanted = source.subject | {concept(match["verb"])}
-            for tool in self._vendors[source.vendor]:
-                if tool.api == source.api and tool is not source and wanted == frozenset(tool.operation):
+            for tool in self.apis[source.api]:
+                if tool is not source and wanted == frozenset(tool.operation):
                     found.append((match.span(), tool, 0.95))
         taken: list[Span] = []
         for place, tool, sure in sorted(found, key=lambda one: (-one[2], one[0][0] - one[0][1])):
@@ -377,7 +324,7 @@ class Redirects:
         """Full names, operations that are words of their own, and titles, of the vendor's newest versions."""
         if vendor not in self._finders:
             holders: defaultdict[str, list[Described]] = defaultdict(list)
-            for tool in self._vendors[vendor]:
+            for tool in self.vendors[vendor]:
                 holders[tool.name].append(tool)
                 if re.search(r"[a-z][A-Z]|[a-z][-_][a-z]", tool.endpoint) and len(tool.endpoint) > 6:
                     holders[tool.endpoint].append(tool)
@@ -401,16 +348,6 @@ class Redirects:
             ),
         )
 
-    def _by_path(
-        self, source: Described, path: str, method: str, said: str, end: int
-    ) -> list[tuple[Described, float]]:
-        words = concepts(path)
-        if not words:
-            return []
-        apis = self._apis(source, said[end : end + 60])
-        verb = METHODS.get(method, "")
-        return self._best(source, words, verb, apis)
-
     def _by_sense(self, source: Described, said: str) -> list[tuple[Described, float]]:
         """For a path that resembles no tool: the one of its API whose opening holds most of what is asked for."""
         when = CONDITION.match(said)
@@ -425,47 +362,35 @@ class Redirects:
         share, _, tool = max(rated, default=(0.0, "", source))
         return [(tool, 0.6)] if share >= 0.4 else []
 
-    def _by_phrase(self, source: Described, phrase: str, said: str) -> list[tuple[Described, float]]:
-        words = concepts(BRACKETS.sub("", phrase))
-        return self._best(source, words, "", ()) if words else []
-
     def _by_api(self, source: Described, named: str) -> list[tuple[Described, float]]:
         """The tool of the named API that is most like this one."""
-        apis = self._apis(source, f"{named} API")
+        apis = self.named_apis(source, f"{named} API")
         if not apis:
-            return self._best(source, concepts(named), "", ())
-        inside = [tool for tool in self._vendors[source.vendor] if tool.api in apis and not tool.deprecated]
+            return self._best(source, concepts(named))
+        inside = [tool for tool in self.vendors[source.vendor] if tool.api in apis and not tool.deprecated]
         if not inside or source.api in apis:
             return []
-        first = max(inside, key=lambda tool: (self._fit(source, tool), tool.name))
-        sure = self._fit(source, first)
-        return [(first, min(0.9, 0.35 + sure / 2))]
+        fit, name = max((self._fit(source, tool), tool.name) for tool in inside)
+        return [(self.tools[name], min(0.9, 0.35 + fit / 2))]
 
     def _fit(self, source: Described, tool: Described) -> float:
         return self.alike(source, tool) + 0.1 * (tool.method == source.method)
 
-    def _apis(self, source: Described, said: str) -> tuple[str, ...]:
+    def named_apis(self, source: Described, said: str) -> set[str]:
         """The vendor's APIs named as "<words> API"."""
-        found = API.search(said)
-        if not found:
-            return ()
-        words = set(concepts(found["api"])) - {concept(source.vendor)}
-        apis = {tool.api: tool for tool in self._vendors[source.vendor]}
-        return tuple(
-            api
-            for api, tool in apis.items()
-            if words and words == set(map(concept, name_words(tool.family)[1:]))
-        )
+        named = [set(concepts(match["api"])) - {concept(source.vendor)} for match in API.finditer(said)]
+        families = {tool.api: tool.family for tool in self.vendors[source.vendor]} if any(named) else {}
+        words = {api: set(map(concept, name_words(family)[1:])) for api, family in families.items()}
+        return {api for api, own in words.items() if own and own in named}
 
     def _best(
-        self, source: Described, words: Sequence[str], verb: str, apis: Collection[str]
+        self, source: Described, words: Sequence[str], verb: str = "", apis: Collection[str] = ()
     ) -> list[tuple[Described, float]]:
         """The one tool whose operation or title these words are; none when two fit as well or none fits."""
         wanted = frozenset(words)
         total = self.weight(wanted)
-        own = self._vendors[source.vendor]
-        rated: list[tuple[float, float, str, Described]] = []
-        for tool in own:
+        rated: list[tuple[float, float, str]] = []
+        for tool in self.vendors[source.vendor]:
             if (apis and tool.api not in apis) or not (wanted & tool.about):
                 continue
             operation = frozenset(tool.operation)
@@ -484,7 +409,7 @@ class Redirects:
                 fit = cover * (0.42 + 0.45 * exact)
             if verb and tool.method and verb != tool.method:
                 fit *= 0.6
-            elif tool.reads == source.reads:
+            elif (tool.method == "GET") == (source.method == "GET"):
                 fit += 0.04
             if tool.api == source.api or apis:
                 fit += 0.05
@@ -492,15 +417,6 @@ class Redirects:
                 fit *= 0.8
             if tool is source and fit < 1.0:
                 fit *= 0.9
-            rated.append((round(fit, 4), round(self._fit(source, tool), 4), tool.name, tool))
-        if not rated:
-            return []
-        fit, _, _, tool = max(rated)
-        return [(tool, min(1.0, fit))] if fit >= 0.5 else []
-
-
-AWAY_ANYWHERE = re.compile(AWAY.pattern.partition(r"(?:\s+(?:the|a|an|our")[0], re.I)
-
-
-def _tidy(when: str) -> str:
-    return " ".join(when.split()).strip(" ,;:–-")
+            rated.append((round(fit, 4), round(self._fit(source, tool), 4), tool.name))
+        fit, _, name = max(rated, default=(0.0, 0.0, ""))
+        return [(self.tools[name], min(1.0, fit))] if fit >= 0.5 else []

@@ -8,7 +8,7 @@ is wrong in one rule is a problem of that rule.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
@@ -18,82 +18,50 @@ from jsonschema.validators import extend
 
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
-from rules.core.rule import RuleContent, make_content, pointed_row
+from rules.core.rule import (
+    CLAUSE,
+    FIELDS,
+    REQUIRED,
+    TEST,
+    RuleContent,
+    keyed,
+    make_content,
+    pointed_row,
+    written,
+)
 from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than, storable
 from trace_site.lib.letters import entered_all, invisible
 from trace_site.lib.texts import Twice, decode, keep_twice, parse_json, pointer_step
 
-# characters, and things in a list
-LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
-LONGEST_SIGNAL, LONGEST_CODE, LONGEST_DOMAIN = 200, 80, 60
-MOST_CONFUSABLES = MOST_SIGNALS = MOST_TESTS = 200
-MOST_CLAUSES = 100
-MOST_EXPECTED = MOST_CONFUSABLES + 1  # tools of a test: all that the rule names
+LONGEST_CODE, LONGEST_DOMAIN = 80, 60
 LONGEST_CONTENT, SHORTEST_COUNTED = 60_000, 20  # of all its texts and names; a short one counts as so many
 MOST_PROBLEMS = 20  # told of one rule; a file of nothing but mistakes must not cost minutes
 LONGEST_SHOWN = 80
 CODE_PATTERN = "^[A-Z][A-Z0-9_]*$"
-
-
-def _text(longest: int, pattern: str = r"\S") -> dict[str, Any]:
-    return {"type": "string", "pattern": pattern, "maxLength": longest}
-
-
-def _names(most: int) -> dict[str, Any]:
-    return {"type": "array", "items": NAME, "minItems": 1, "maxItems": most, "uniqueItems": True}
-
-
-NAME = {"type": "string", "minLength": 3, "maxLength": LONGEST_NAME}
-CLAUSE = {
-    "type": "object",
-    "required": ["when", "route_to"],
-    "properties": {
-        "when": _text(LONGEST_SENTENCE),
-        "route_to": NAME,
-        "exception": {"type": "boolean"},
-        "signals": {"type": "array", "items": _text(LONGEST_SIGNAL), "maxItems": MOST_SIGNALS},
-    },
-}
-TEST = {
-    "type": "object",
-    "required": ["query", "tools"],
-    "properties": {"query": _text(LONGEST_SENTENCE), "tools": _names(MOST_EXPECTED)},
-}
 RULE_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "TRACE business rule",
     "description": "T(r) is the target and its confusables. Texts are trimmed at both ends. Fields not listed here "
     "are not kept; an import names them.",
     "type": "object",
-    "required": ["tool_name", "confusables", "rule_text"],
+    "required": [FIELDS[name].key for name in REQUIRED],
     "properties": {
-        "tool_name": NAME,
-        "confusables": _names(MOST_CONFUSABLES),
-        "rule_text": _text(LONGEST_RULE),
-        "code": _text(LONGEST_CODE, CODE_PATTERN),
-        "domain": _text(LONGEST_DOMAIN),
-        "clauses": {"type": "array", "items": CLAUSE, "maxItems": MOST_CLAUSES},
-        "tests": {"type": "array", "items": TEST, "maxItems": MOST_TESTS},
+        **{FIELDS[name].key: FIELDS[name].schema for name in REQUIRED},
+        "code": written(LONGEST_CODE, CODE_PATTERN),
+        "domain": written(LONGEST_DOMAIN),
+        **{one.key: one.schema for name, one in FIELDS.items() if name not in REQUIRED},
     },
 }
-FIELDS = tuple(RULE_SCHEMA["properties"])
+KEYS = tuple(RULE_SCHEMA["properties"])
 TYPE_WORDS = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}
 VALUE_WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
 
 
 def to_json(content: RuleContent, *, code: str, domain: str) -> dict[str, Any]:
     """One rule in the exchange format; importing it again changes nothing."""
-    return {
-        "code": code,
-        "domain": domain,
-        "tool_name": content.target,
-        "confusables": list(content.confusables),
-        "rule_text": content.text,
-        "clauses": [{key: row[key] for key in CLAUSE["properties"] if key in row} for row in content.clauses],
-        "tests": [{key: row[key] for key in TEST["properties"] if key in row} for row in content.tests],
-    }
+    return {"code": code, "domain": domain, **keyed(asdict(content))}
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -121,7 +89,7 @@ def schema_problems(entry: Any, validator: Any = COMPLETE) -> Iterator[tuple[str
     if not errors and (too_much := size_problem(entry)):
         yield too_much
     elif not errors:
-        yield from _flaws({key: entry[key] for key in FIELDS if key in entry}, "")
+        yield from _flaws({key: entry[key] for key in KEYS if key in entry}, "")
         yield from _repeated_key(entry, "")
 
 
@@ -139,7 +107,7 @@ def size_problem(entry: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def unknown_fields(entry: Any) -> set[str]:
     """Fields of a valid entry that the format does not know: `evidence`, `clauses.comment`."""
-    found = set(entry) - set(FIELDS)
+    found = set(entry) - set(KEYS)
     for key, part in (("clauses", CLAUSE), ("tests", TEST)):
         known: Any = part["properties"]
         found |= {f"{key}.{name}" for item in entry.get(key, []) for name in item if name not in known}
@@ -175,6 +143,8 @@ def _sentence(error: ValidationError) -> str:
             return f"must be {TYPE_WORDS.get(str(limit), str(limit))}, not {kind}."
         case "pattern" if limit == CODE_PATTERN:
             return f"'{shown}' is not a rule code; write capitals, digits and underscores, such as PAYOUT_VERSION."
+        case "enum":
+            return f"'{shown}' is none of {', '.join(filter(None, limit))}."
         case "pattern" | "minItems":
             return "is empty."
         case "minLength":
@@ -200,6 +170,10 @@ class RuleEntry:
     code: str
     domain: str
     pointer: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.domain, self.code)
 
 
 @dataclass(slots=True)
@@ -261,13 +235,7 @@ def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry |
         problems.items += [(pointer + inner, sentence) for inner, sentence in found]
         return None
     problems.ignored.update([*unknown_fields(item), *["characters that nobody sees"] * (unseen > 0)])
-    content = make_content(
-        target=item["tool_name"],
-        confusables=item["confusables"],
-        text=item["rule_text"],
-        clauses=item.get("clauses", []),
-        tests=item.get("tests", []),
-    )
+    content = make_content(**{name: item.get(one.key) for name, one in FIELDS.items()})
     if content.target in content.confusables:
         place = content.confusables.index(content.target)
         problems.add(f"{pointer}/confusables/{place}", "the target is listed among its own confusables.")

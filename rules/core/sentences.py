@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from catalog.core.mentions import NameFinder
-from rules.core.rules_file import LONGEST_SENTENCE
+from rules.core.rule import LONGEST_SENTENCE
 from trace_site.lib.letters import STOPS, sentence_end
 
 Span = tuple[int, int]

@@ -11,28 +11,22 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import combinations
-from typing import Any, Literal
+from itertools import combinations, product
+from typing import Any, Literal, NamedTuple
 
 import regex
 
+from catalog.core.edges import pair_of
 from catalog.core.near_duplicates import SetIndex
 from catalog.core.tokens import split_name
 from catalog.core.twins import newest_first, twin_key
-from catalog.core.words import join_words, name_words
+from catalog.core.words import base_form, join_words, name_words
 from rules.core.redirects import Described, Redirect, Redirects, Span, concepts
 from rules.core.wording import ALTERNATIVES, SMALL, concept
 from trace_site.lib.letters import PIECE, folded
 
 METHOD = "words-1"  # changes when other suggestions would be made of the same texts
 Kind = Literal["deprecated", "twin", "line", "condition", "failures"]
-KINDS: dict[Kind, str] = {
-    "deprecated": "Deprecated",
-    "twin": "Version twin",
-    "line": "Product line",
-    "condition": "Condition",
-    "failures": "Failures",
-}
 MOST = 5  # confusables of one suggestion
 STRONG = 0.6  # from here on a suggestion rests on words that say when, or on failures
 
@@ -95,7 +89,7 @@ class _Lead:
     score: float
     why: str
     evidence: tuple[Evidence, ...]
-    when: str = ""
+    when: str
     else_when: str = ""
     never: bool = False  # the confusable is to be used no more
     said: bool = False  # the vendor says so, of these two
@@ -105,7 +99,7 @@ class _Lead:
         return not self.never and not other.never and self.else_when == other.else_when
 
 
-# What a tool is for, as the words behind "asked to".
+# What a tool is for, as the words behind "when".
 
 _VERBS = """get list create delete update retrieve fetch add remove search read send cancel set view show find submit
     generate make request start stop end close open confirm complete capture refund void authorize authorise transfer
@@ -117,7 +111,6 @@ _VERBS = """get list create delete update retrieve fetch add remove search read 
     store save put post patch delete convert describe lookup look withdraw deposit freeze unfreeze block unblock
     migrate exchange invalidate revoke login log associate disassociate tag untag increase decrease obtain return"""
 VERBS = frozenset(_VERBS.split())
-THIRD = re.compile(r"^(?:(?P<y>\w+)ies|(?P<es>\w+(?:ss|sh|ch|x|z))es|(?P<s>\w+)s)$")
 THIS = r"this (?:version|endpoint|service|operation|method|request|api)"
 NOISE = re.compile(
     rf"^(?:\W|(?:note|important|deprecated|warning|{THIS} (?:is used to|will|can|allows you to|lets you)"
@@ -127,30 +120,17 @@ NOISE = re.compile(
 PURPOSE_LONGEST = 160
 
 
-def _verb(word: str) -> str:
-    """The base form of a verb in its first or third person; "" when it is none that is known."""
-    word = word.casefold()
-    if word in VERBS:
-        return word
-    found = THIRD.match(word)
-    for base in (found["s"], f"{found['y']}y" if found["y"] else None, found["es"]) if found else ():
-        if base and base in VERBS:
-            return base
-    if word.endswith("es") and word[:-1] in VERBS:
-        return word[:-1]
-    return word[:-2] if word.endswith("es") and word[:-2] in VERBS else ""
-
-
-def purpose(tool: Described, place: Span | None = None) -> str:
-    """ "to list the assets of a vault": from the sentence at `place`, else from the first that says what it does."""
-    spans = [place] if place else list(tool.sentences[:3])
-    for start, stop in spans:
-        said = NOISE.sub("", " ".join(tool.description[start:stop].split())).rstrip(" .:;!")
+def asked_to(tool: Described, place: Span | None = None) -> str:
+    """ "asked to list the assets of a vault": from the sentence at `place`, else from the first that says what the tool
+    does."""
+    for span in [place] if place else tool.sentences[:3]:
+        said = NOISE.sub("", " ".join(tool.description[slice(*span)].split())).rstrip(" .:;!")
         first, _, rest = said.partition(" ")
-        if (verb := _verb(first)) and rest and len(said) <= PURPOSE_LONGEST:
-            return f"{verb} {rest}"
+        verb = next((word for word in (first.casefold(), base_form(first.casefold())) if word in VERBS), "")
+        if verb and rest and len(said) <= PURPOSE_LONGEST:
+            return f"asked to {verb} {rest}"
     title = (tool.title or join_words(name_words(tool.endpoint))).strip(" .:")
-    return f"do “{title}”"
+    return f"asked to do “{title}”"
 
 
 def _when(condition: str) -> str:
@@ -186,6 +166,7 @@ LEGACY = re.compile(
     r"\b(?:classic|legacy|older|old) (?:\w+ )?(?:API|integrations?|endpoint|version|service)\b|\(legacy\)",
     re.I,
 )
+SAYS_DEPRECATED = re.compile(r"deprecat\w*|no longer \w+|legacy", re.I)
 DEPRECATED = concept("deprecated")
 LEAST = 0.55  # a contrast of less is left to the eye
 # what a tool does and to how many of them is in its name; a rule is for what the name does not say
@@ -223,7 +204,8 @@ class Suggester:
 
     def suggestions(self, without: Collection[frozenset[str]] = ()) -> list[Suggestion]:
         """Best first, ties by name. No pair is in two of them; `without` are pairs that need none."""
-        leads = [*self._redirected(), *self._deprecated(), *self._selves(), *self._contrasts()]
+        leads = [*self._redirected(), *self._deprecated(), *self._selves()]
+        leads += filter(None, (self._contrast(left, right) for left, right in self._siblings()))
         leads += [*self._twins(), *self._lines()]
         best: dict[frozenset[str], _Lead] = {}
         for lead in leads:
@@ -235,11 +217,9 @@ class Suggester:
             joined = groups[(lead.target, lead.kind, lead.said)]
             # one rule leads to one tool in one case: what is told in the same words stands apart
             fits = (group for group in joined if len(group) < MOST and not any(map(lead.clashes, group)))
-            group = next(fits, None)
-            if group is None:
-                joined.append([lead])
-            else:
-                group.append(lead)
+            if (group := next(fits, None)) is None:
+                joined.append(group := [])
+            group.append(lead)
         found = [self._suggestion(group) for joined in groups.values() for group in joined]
         return sorted(self._with_failures(found, without), key=lambda one: (-one.score, one.target, one.kind))
 
@@ -259,74 +239,50 @@ class Suggester:
                 other = self.tools[one.other]
                 if one.cue == "help" or other.deprecated:
                     continue
-                if one.preferred == one.other and one.cue == "instead":
-                    sent[source.api, other.api] += source.api != other.api
-                yield self._lead(one)
+                if one.preferred == one.other and one.cue == "instead" and source.api != other.api:
+                    sent[source.api, other.api] += 1
+                yield self._lead(one, source, other)
         for (api, newer), times in sent.items():
             if times >= 2:
                 yield from self._by_api(api, newer, times)
 
-    def _lead(self, one: Redirect) -> _Lead:
-        source, other = self.tools[one.source], self.tools[one.other]
-        evidence = (Evidence(one.source, *one.sentence, one.marks),)
+    def _lead(self, one: Redirect, source: Described, other: Described) -> _Lead:
+        target, confusable, condition = one.source, one.other, one.condition
+        why, rest = f"{one.source} says how it differs from {one.other}.", asked_to(other)
+        if one.preferred == one.other:
+            target, confusable = one.other, one.source
+            why = f"The description of {one.source} sends its reader to {one.other}."
+            # what a legacy tool's replacement is good for is no condition
+            condition = condition if one.leads or not LEGACY.search(source.description) else ""
+            rest = f"{asked_to(source)} in any other case" if condition else ""
         kind: Kind = "condition" if source.family == other.family else "line"
-        if one.preferred == one.source:
-            why = f"{one.source} says how it differs from {one.other}."
-            asked = _when(one.condition) if one.condition else f"asked to {purpose(source)}"
-            return _Lead(
-                kind,
-                one.source,
-                one.other,
-                one.sure,
-                why,
-                evidence,
-                asked,
-                f"asked to {purpose(other)}",
-                said=True,
-            )
-        why = f"The description of {one.source} sends its reader to {one.other}."
-        # what a legacy tool's replacement is good for is no condition
-        condition = one.condition if one.leads or not LEGACY.search(source.description) else ""
-        asked = _when(condition) if condition else f"asked to {purpose(source)}"
-        rest = f"asked to {purpose(source)} in any other case" if condition else ""
-        return _Lead(
-            kind, one.other, one.source, one.sure, why, evidence, asked, rest, never=not rest, said=True
-        )
+        evidence = (Evidence(one.source, *one.sentence, one.marks),)
+        when = _when(condition) or asked_to(source)
+        return _Lead(kind, target, confusable, one.sure, why, evidence, when, rest, not rest, said=True)
 
     def _by_api(self, api: str, other: str, times: int) -> Iterator[_Lead]:
         """The API's other tools, where so many of them send to that other API: each to the one most like it."""
-        ours = [tool for tool in self.tools.values() if tool.api == api and not tool.deprecated]
-        theirs = [tool for tool in self.tools.values() if tool.api == other and not tool.deprecated]
-        for tool in ours:
-            if any(
-                self.tools[one.other].api == other and one.cue != "help" for one in self._found[tool.name]
-            ):
+        why = f"{times} other tools of {api} send to {other}; this is the tool there that is most like it."
+        for tool in self.book.of_api(api):
+            told = (one for one in self._found[tool.name] if self.tools[one.other].api == other)
+            if any(one.cue != "help" for one in told):
                 continue
-            first = max(theirs, key=lambda one: (self.book.alike(tool, one), one.name))
-            alike = self.book.alike(tool, first)
+            alike, name = max((self.book.alike(tool, one), one.name) for one in self.book.of_api(other))
             said = LEGACY.search(tool.description)
             if alike < SIBLINGS or not (said or alike >= 0.7):
                 continue
-            place = _around(tool, said.span()) if said else tool.sentences[0]
-            marks = (said.span(),) if said else ()
-            why = (
-                f"{times} other tools of {api} send to {other}; this is the tool there that is most like it."
-            )
             score = (0.55 if said else 0.4) + 0.3 * alike
-            when = f"asked to {purpose(tool)} in a newer integration"
-            evidence = (Evidence(tool.name, *place, marks), self._opening(first))
-            yield _Lead(
-                "line", first.name, tool.name, round(score, 3), why, evidence, when, never=True, said=True
-            )
+            when = f"{asked_to(tool)} in a newer integration"
+            evidence = (_quoted(tool, said), _opening(self.tools[name]))
+            yield _Lead("line", name, tool.name, round(score, 3), why, evidence, when, never=True, said=True)
 
     def _deprecated(self) -> Iterator[_Lead]:
         """Every deprecated tool, the newest version of each alone, with the tool to use instead."""
         newest: dict[tuple[str, tuple[str, ...]], Described] = {}
-        for tool in self.tools.values():
-            if tool.deprecated:
-                held = newest.setdefault((tool.family, tool.operation or (tool.endpoint,)), tool)
-                if tool.version > held.version:
-                    newest[tool.family, tool.operation or (tool.endpoint,)] = tool
+        for tool in filter(lambda tool: tool.deprecated, self.tools.values()):
+            key = tool.family, tool.operation or (tool.endpoint,)
+            if tool.version > newest.setdefault(key, tool).version:
+                newest[key] = tool
         for tool in newest.values():
             told = [one for one in self._found.get(tool.name, ()) if not self.tools[one.other].deprecated]
             best = max(told, key=lambda one: (one.sure, one.other), default=None)
@@ -335,85 +291,53 @@ class Suggester:
                 heir, sure = self.tools[best.other], max(best.sure, 0.7)
             if heir is None or sure < 0.5:
                 continue
-            evidence = (
-                [Evidence(tool.name, *best.sentence, best.marks)] if best and best.other == heir.name else []
-            )
-            if not evidence:
-                said = re.search(r"deprecat\w*|no longer \w+|legacy", tool.description, re.I)
-                place = _around(tool, said.span()) if said else tool.sentences[0]
-                evidence = [Evidence(tool.name, *place, (said.span(),) if said else ()), self._opening(heir)]
-            why = f"{tool.name} is deprecated."
-            when = f"asked to {purpose(heir)}"
-            yield _Lead(
-                "deprecated", heir.name, tool.name, round(sure, 3), why, tuple(evidence), when, never=True
-            )
+            evidence: tuple[Evidence, ...]
+            if best and best.other == heir.name:
+                evidence = (Evidence(tool.name, *best.sentence, best.marks),)
+            else:
+                evidence = (_quoted(tool, SAYS_DEPRECATED.search(tool.description)), _opening(heir))
+            why, when = f"{tool.name} is deprecated.", asked_to(heir)
+            yield _Lead("deprecated", heir.name, tool.name, round(sure, 3), why, evidence, when, never=True)
 
     def _heir(self, tool: Described) -> tuple[Described | None, float]:
         """The vendor's tool in use that is most like a deprecated one, and how surely it is the one."""
-        named = self.book.named_apis(tool)
+        named = self.book.named_apis(tool, tool.description) - {tool.api}
         operation = tuple(word for word in tool.operation if word != DEPRECATED)
         rated = []
-        for other in self.book.of_vendor(tool.vendor):
+        for other in self.book.vendors[tool.vendor]:
             if other.deprecated or other is tool or not other.about & tool.about:
                 continue
-            kin = 0.12 * (other.family == tool.family) + 0.06 * (other.method == tool.method)
-            kin += 0.12 * (other.family == tool.family and other.version > tool.version) + 0.25 * (
-                other.api in named
-            )
+            family = other.family == tool.family
+            kin = 0.12 * family + 0.12 * (family and other.version > tool.version)
+            kin += 0.06 * (other.method == tool.method) + 0.25 * (other.api in named)
             kin += 0.3 * (other.operation == operation)
             rated.append((round(0.7 * self.book.alike(tool, other) + kin, 4), other.name))
-        if not rated:
-            return None, 0.0
-        sure, name = max(rated)
-        return self.tools[name], min(sure, 0.85)
+        sure, name = max(rated, default=(0.0, ""))
+        return self.tools.get(name), min(sure, 0.85)
 
     def _selves(self) -> Iterator[_Lead]:
         """Tools that say when they are meant, with the tool of their API that is most like them."""
         for tool in self.tools.values():
-            if (
-                tool.deprecated
-                or not self.book.is_newest(tool)
-                or not (said := SELF.search(tool.description))
-            ):
+            said = SELF.search(tool.description)
+            if tool.deprecated or not self.book.is_newest(tool) or said is None:
                 continue
-            alike = [
-                (self.book.alike(tool, other), other.name)
-                for other in self.book.of_api(tool.api)
-                if other is not tool
-            ]
-            alike = [one for one in alike if one[0] >= SIBLINGS and self.tools[one[1]].method == tool.method]
-            if not alike:
+            kin = (one for one in self.book.of_api(tool.api) if one is not tool and one.method == tool.method)
+            share, name = max(((self.book.alike(tool, one), one.name) for one in kin), default=(0.0, ""))
+            if share < SIBLINGS:
                 continue
-            share, name = max(alike)
-            place = _around(tool, said.span())
+            evidence = (_quoted(tool, said), _opening(self.tools[name]))
             target, other = (name, tool.name) if said["not"] else (tool.name, name)
             if re.search(r"\b(?:if|when|for|with|by)$", said[0], re.I):
-                behind = _plain(tool, (said.end(), place[1]))
-                when = f"it is for {behind}" if said[0].lower().endswith(("for", "with", "by")) else behind
+                when = _plain(tool, (said.end(), evidence[0].end))
+                when = f"it is for {when}" if said[0].lower().endswith(("for", "with", "by")) else when
             else:
-                when = _when(re.sub(r"\W*\bthen\W*$", "", _plain(tool, (place[0], said.start()))))
-            when = when or f"asked to {purpose(self.tools[target])}"
-            other_when = f"asked to {purpose(self.tools[other])}"
-            evidence = (Evidence(tool.name, *place, (said.span(),)), self._opening(self.tools[name]))
-            why = f"{tool.name} says when it is meant; {name} is most like it."
-            yield _Lead(
-                "condition",
-                target,
-                other,
-                round(0.4 + 0.35 * share, 3),
-                why,
-                evidence,
-                when,
-                other_when,
-                said=True,
-            )
+                before = _plain(tool, (evidence[0].start, said.start()))
+                when = _when(re.sub(r"\W*\bthen\W*$", "", before))
+            when, rest = when or asked_to(self.tools[target]), asked_to(self.tools[other])
+            why, score = f"{tool.name} says when it is meant; {name} is most like it.", 0.4 + 0.35 * share
+            yield _Lead("condition", target, other, round(score, 3), why, evidence, when, rest, said=True)
 
     # leads by what differs
-
-    def _contrasts(self) -> Iterator[_Lead]:
-        for left, right in self._siblings():
-            if lead := self._contrast(left, right):
-                yield lead
 
     def _siblings(self) -> Iterator[tuple[Described, Described]]:
         """Pairs of one API, newest versions, that do the same kind of thing to nearly the same thing."""
@@ -425,19 +349,15 @@ class Suggester:
             for tool in use:
                 for word in tool.about:
                     holders[word].append(tool)
-            pairs: set[tuple[str, str]] = set()
+            pairs = worded = self._worded_alike(use)
             for held in holders.values():
                 if len(held) <= COMMON:
-                    pairs |= {(a.name, b.name) for a, b in combinations(held, 2)}
+                    pairs = pairs | {pair_of(a.name, b.name) for a, b in combinations(held, 2)}
             for tool in use:
-                near = (other for other in self.near.get(tool.name, ()) if other in self.tools)
-                pairs |= {
-                    (min(tool.name, other), max(tool.name, other))
-                    for other in near
-                    if self.tools[other].api == tool.api and not self.tools[other].deprecated
-                }
-            worded = self._worded_alike(use)
-            for a, b in sorted({(min(pair), max(pair)) for pair in pairs | worded}):
+                near = (self.tools[name] for name in self.near.get(tool.name, ()) if name in self.tools)
+                kin = (other for other in near if other.api == tool.api and not other.deprecated)
+                pairs = pairs | {pair_of(tool.name, other.name) for other in kin}
+            for a, b in sorted(pairs):
                 left, right = self.tools[a], self.tools[b]
                 near_enough = (a, b) in worded or self.book.alike(left, right) >= SIBLINGS
                 if left.method == right.method and near_enough:
@@ -456,51 +376,43 @@ class Suggester:
         return {(name, other) for name, other in pairs if name < other}
 
     def _contrast(self, left: Described, right: Described) -> _Lead | None:
-        best: tuple[float, Span, Span, _Difference] | None = None
+        best: tuple[float, _Difference] | None = None
         names = f"{left.endpoint} {right.endpoint}".casefold()
-        for one in left.sentences[:2]:
-            for two in right.sentences[:2]:
-                found = _difference(left, one, right, two)
-                if found is None:
-                    continue
-                # a word that the names show tells the two apart without a rule
-                hidden = not any(word in names for word in found.telling)
-                score = 0.15 * hidden + 0.25 * found.turns + 0.1 * (hidden and found.turns)
-                score += 0.1 * found.limits + 0.2 * found.ratio
-                if (hidden or found.turns) and (best is None or score > best[0]):
-                    best = (score, one, two, found)
+        for one, two in product(left.sentences[:2], right.sentences[:2]):
+            if (found := _difference(left, one, right, two)) is None:
+                continue
+            # a word that the names show tells the two apart without a rule
+            hidden = not any(word in names for word in found.telling)
+            score = 0.15 * hidden + 0.25 * found.turns + 0.1 * (hidden and found.turns)
+            score += 0.1 * found.limits + 0.2 * found.ratio
+            if (hidden or found.turns) and (best is None or score > best[0]):
+                best = score, found
         if best is None:
             return None
-        score, one, two, found = best
-        mine, theirs = found.ours, found.theirs
-        score += 0.1 + 0.15 * self.book.alike(left, right)
+        score, found = best[0] + 0.1 + 0.15 * self.book.alike(left, right), best[1]
         if score < LEAST:
             return None
-        first, second = (left, one, mine), (right, two, theirs)
-        if len(right.description) > len(left.description):
-            first, second = second, first
-        evidence = tuple(Evidence(tool.name, *place, tuple(marks)) for tool, place, marks in (first, second))
+        # of the one that says more first
+        longer = len(right.description) > len(left.description)
+        evidence = found.evidence[::-1] if longer else found.evidence
+        first, second = (self.tools[one.tool] for one in evidence)
+        asked, rest = (asked_to(self.tools[one.tool], (one.start, one.end)) for one in evidence)
         why = "Their descriptions say the same but for the marked words."
-        asked, otherwise = (f"asked to {purpose(tool, place)}" for tool, place, _ in (first, second))
-        return _Lead(
-            "condition", first[0].name, second[0].name, round(score, 3), why, evidence, asked, otherwise
-        )
+        return _Lead("condition", first.name, second.name, round(score, 3), why, evidence, asked, rest)
 
     def _twins(self) -> Iterator[_Lead]:
         groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        inside: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
         for tool in self.tools.values():
             if not tool.deprecated:
                 groups[twin_key(tool.name)].append(tool.name)
+                if self.book.is_newest(tool):
+                    root, number = _versioned(tool.endpoint)
+                    inside[tool.api, root].append((number, tool.name))
         for names in groups.values():
-            if len(names) > 1:
-                newest, *older = newest_first(names)
-                for place, name in enumerate(older[:MOST]):
-                    yield self._twin(newest, name, 0.4 - 0.01 * place, split_name(name)[0])
-        inside: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
-        for tool in self.tools.values():
-            if not tool.deprecated and self.book.is_newest(tool):
-                root, number = _versioned(tool.endpoint)
-                inside[tool.api, root].append((number, tool.name))
+            newest, *older = newest_first(names)
+            for place, name in enumerate(older[:MOST]):
+                yield self._twin(newest, name, round(0.4 - 0.01 * place, 3), split_name(name)[0])
         for rows in inside.values():
             rows.sort(reverse=True)
             for number, name in rows[1 : MOST + 1]:
@@ -511,10 +423,9 @@ class Suggester:
         tool, other = self.tools[newest], self.tools[older]
         same = tool.description == other.description
         why = f"{newest} is a newer version of {older}" + (", described in the same words." if same else ".")
-        evidence = (self._opening(tool), self._opening(other))
-        asked = f"asked to {purpose(tool)}"
         rest = f"an integration is already built on {what} and has to stay on it"
-        return _Lead("twin", newest, older, round(score, 3), why, evidence, asked, rest)
+        evidence = (_opening(tool), _opening(other))
+        return _Lead("twin", newest, older, score, why, evidence, asked_to(tool), rest)
 
     def _lines(self) -> Iterator[_Lead]:
         """One operation under one title in several products of a vendor."""
@@ -529,17 +440,12 @@ class Suggester:
             first, *others = sorted(families.values(), key=lambda one: (len(one.family), one.name))
             for other in others[:MOST]:
                 why = f"The same operation in {len(families)} products of one vendor."
-                asked, otherwise = (
-                    f"asked to {purpose(tool)} in {_product(tool)}" for tool in (first, other)
-                )
-                evidence = (self._opening(first), self._opening(other))
-                yield _Lead("line", first.name, other.name, 0.3, why, evidence, asked, otherwise)
+                products = ((tool, join_words(name_words(tool.family))) for tool in (first, other))
+                asked, rest = (f"{asked_to(tool)} in {name}" for tool, name in products)
+                evidence = (_opening(first), _opening(other))
+                yield _Lead("line", first.name, other.name, 0.3, why, evidence, asked, rest)
 
     # from leads to suggestions
-
-    def _opening(self, tool: Described) -> Evidence:
-        place = tool.sentences[0] if tool.sentences else (0, len(tool.description))
-        return Evidence(tool.name, *place)
 
     def _suggestion(self, leads: Sequence[_Lead]) -> Suggestion:
         """One rule of the leads to one target, in sentences that the editor reads back as its clauses."""
@@ -548,7 +454,8 @@ class Suggester:
         clauses: list[dict[str, Any]] = []
 
         def say(when: str, tool: str, exception: bool = False) -> None:
-            when = _clean(when)
+            # on one line that ends no sentence, so that the editor reads it back as one clause
+            when = " ".join(re.sub(r"[.!?;]+(?=\s|$)", ",", when).split()).strip(" ,:–-")[:400]
             clause = {"when": when, "route_to": tool, "exception": exception, "signals": []}
             if when and clause not in clauses:
                 clauses.append(clause)
@@ -558,17 +465,14 @@ class Suggester:
             say(when, first.target)
         never = [lead.confusable for lead in leads if lead.never]
         if never:
+            is_are, it, one = ("is", "it", "one") if len(never) == 1 else ("are", "them", "ones")
             gone = (
-                " is deprecated: do not use it."
+                f"deprecated: do not use {it}."
                 if first.kind == "deprecated"
-                else " is not the one to use for this."
+                else f"not the {one} to use for this."
             )
-            many = (
-                " are deprecated: do not use them."
-                if first.kind == "deprecated"
-                else " are not the ones to use for this."
-            )
-            said.append(f"{_listed(never)}{gone if len(never) == 1 else many}")
+            listed = " and ".join(filter(None, (", ".join(never[:-1]), never[-1])))
+            said.append(f"{listed} {is_are} {gone}")
         for lead in leads:
             if not lead.never:
                 say(lead.else_when, lead.confusable, exception=True)
@@ -617,9 +521,8 @@ class Suggester:
 
     def _missed(self, failure: Failure, score: float, why: str) -> _Lead:
         wanted, chosen = self.tools[failure.wanted], self.tools[failure.chosen]
-        evidence = (self._opening(wanted), self._opening(chosen))
-        asked, otherwise = (f"asked to {purpose(tool)}" for tool in (wanted, chosen))
-        return _Lead("failures", failure.wanted, failure.chosen, score, why, evidence, asked, otherwise)
+        evidence, asked, rest = (_opening(wanted), _opening(chosen)), asked_to(wanted), asked_to(chosen)
+        return _Lead("failures", failure.wanted, failure.chosen, score, why, evidence, asked, rest)
 
 
 def _times(failures: Iterable[Failure]) -> str:
@@ -627,27 +530,21 @@ def _times(failures: Iterable[Failure]) -> str:
     return f"{count} request{'s' if count > 1 else ''}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _clean(when: str) -> str:
-    """One line that ends no sentence, so that the editor reads it back as one clause."""
-    when = " ".join(re.sub(r"[.!?;]+(?=\s|$)", ",", when).split())
-    return when.strip(" ,:–-")[:400]
-
-
 def _plain(tool: Described, place: Span) -> str:
     return " ".join(tool.description[slice(*place)].split()).strip(" .:;,")
 
 
-def _around(tool: Described, place: Span) -> Span:
-    """The sentence in which a place lies."""
-    return next((span for span in tool.sentences if span[0] <= place[0] < span[1]), place)
+def _opening(tool: Described) -> Evidence:
+    place = tool.sentences[0] if tool.sentences else (0, len(tool.description))
+    return Evidence(tool.name, *place)
 
 
-def _product(tool: Described) -> str:
-    return join_words(name_words(tool.family))
+def _quoted(tool: Described, said: re.Match[str] | None) -> Evidence:
+    """The sentence that says it, or the first one where nothing does."""
+    if said is None:
+        return _opening(tool)
+    around = (span for span in tool.sentences if span[0] <= said.start() < span[1])
+    return Evidence(tool.name, *next(around, said.span()), (said.span(),))
 
 
 def _versioned(endpoint: str) -> tuple[str, tuple[int, int]]:
@@ -658,57 +555,48 @@ def _versioned(endpoint: str) -> tuple[str, tuple[int, int]]:
     return endpoint[: found.start()], (int(found[1]), int(found[2] or 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """How two sentences differ. `ratio`: share of words in common; `ours`, `theirs`: the places of the other words;
-    `telling`: what these say; `turns`: they exclude each other; `limits`: a word that narrows stands among them.
+class _Difference(NamedTuple):
+    """How two sentences differ. `ratio`: share of words in common; `evidence`: the sentences with the places of the
+    other words; `telling`: what these say; `turns`: they exclude each other; `limits`: a word that narrows stands among
+    them.
     """
 
     ratio: float
-    ours: list[Span]
-    theirs: list[Span]
-    telling: frozenset[str]
+    evidence: tuple[Evidence, Evidence]
+    telling: set[str]
     turns: bool
     limits: bool
 
 
-def _difference(one_tool: Described, one: Span, other: Described, two: Span) -> _Difference | None:
+def _difference(left: Described, one: Span, right: Described, two: Span) -> _Difference | None:
     """None when the sentences are one, are too far apart, speak of something else than the tools, or differ only in
     what is done, or to how many.
     """
-    left, right = one_tool.description, other.description
-    ours = [
-        (match.start() + one[0], match.end() + one[0], match[0]) for match in WORD.finditer(left[slice(*one)])
-    ]
-    theirs = [
-        (match.start() + two[0], match.end() + two[0], match[0])
-        for match in WORD.finditer(right[slice(*two)])
-    ]
-    if min(len(ours), len(theirs)) < 4:
+    found = [list(WORD.finditer(tool.description, *span)) for tool, span in ((left, one), (right, two))]
+    if min(map(len, found)) < 4:
         return None
-    a, b = ([concept(folded(word)) for _, _, word in side] for side in (ours, theirs))
+    a, b = ([concept(folded(word[0])) for word in words] for words in found)
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     if matcher.quick_ratio() < ALIKE or (ratio := matcher.ratio()) < ALIKE:
         return None
-    about = one_tool.about | other.about
-    if not (about - ACTS - PLAIN) & set(a) & set(b):
+    if not ((left.about | right.about) - ACTS - PLAIN) & set(a) & set(b):
         return None
     changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
-    mine = [(ours[i][0], ours[j - 1][1]) for _, i, j, _, _ in changes if j > i]
-    others = [(theirs[k][0], theirs[m - 1][1]) for _, _, _, k, m in changes if m > k]
-    words = [
-        {word for _, i, j, _, _ in changes for word in a[i:j]},
-        {word for *_, k, m in changes for word in b[k:m]},
-    ]
-    telling = [{word for word in side if word not in PLAIN} for side in words]
-    if words[0] & ACTS or words[1] & ACTS or not telling[0] | telling[1]:
+    ranges = [[(i, j) for _, i, j, *_ in changes if j > i], [(k, m) for *_, k, m in changes if m > k]]
+    ours, theirs = ({word for i, j in ranges[n] for word in (a, b)[n][i:j]} for n in (0, 1))
+    if (ours | theirs) & ACTS or not (ours | theirs) - PLAIN:
         return None
-    turns = any(
-        word in CONTRAST and CONTRAST[word] == CONTRAST.get(other)
-        for word in telling[0] - telling[1]
-        for other in telling[1] - telling[0]
+    ours, theirs = ours - PLAIN, theirs - PLAIN
+    pairs = product(ours - theirs, theirs - ours)
+    turns = any(word in CONTRAST and CONTRAST[word] == CONTRAST.get(other) for word, other in pairs)
+    marks = [
+        tuple((words[i].start(), words[j - 1].end()) for i, j in places)
+        for words, places in zip(found, ranges, strict=True)
+    ]
+    evidence = Evidence(left.name, *one, marks[0]), Evidence(right.name, *two, marks[1])
+    said = " ".join(
+        tool.description[slice(*place)]
+        for tool, places in zip((left, right), marks, strict=True)
+        for place in places
     )
-    said = " ".join([left[slice(*place)] for place in mine] + [right[slice(*place)] for place in others])
-    return _Difference(
-        ratio, mine, others, frozenset(telling[0] ^ telling[1]), turns, bool(LIMIT.search(said))
-    )
+    return _Difference(ratio, evidence, ours ^ theirs, turns, bool(LIMIT.search(said)))

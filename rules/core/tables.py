@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rules.core.rule import FIELDS, REQUIRED
 from trace_site.lib.cells import csv_lines, unguard
 from trace_site.lib.errors import TraceError
 from trace_site.lib.texts import Lines, header, sheet_rows
@@ -26,6 +27,12 @@ from trace_site.lib.texts import Lines, header, sheet_rows
 
 LABEL = re.compile(r"\s*(\w+)\s*:(.*)", re.DOTALL)
 YES, NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
+# column -> label -> field of a part; the first label begins a part
+PARTS = {
+    "clauses": {"when": "when", "route_to": "route_to", "exception": "exception", "signal": "signals"},
+    "tests": {"query": "query", "tool": "tools"},
+}
+SEVERAL = frozenset({"signals", "tools"})  # fields that a label may give again and again
 
 
 class CellProblem(Exception):
@@ -33,25 +40,21 @@ class CellProblem(Exception):
 
 
 def cell_of(column: str, value: Any) -> str:
-    match column:
-        case "confusables":
-            return "\n".join(_line(name, also=";") for name in value)
-        case "clauses":
-            lines = []
-            for clause in value:
-                lines += [f"{name}: {_line(clause[name])}" for name in ("when", "route_to")]
-                lines += ["exception: yes"] if clause["exception"] else []
-                lines += [f"signal: {_line(signal)}" for signal in clause["signals"]]
-            return "\n".join(lines)
-        case "tests":
-            lines = []
-            for test in value:
-                lines += [
-                    f"query: {_line(test['query'])}",
-                    *(f"tool: {_line(name)}" for name in test["tools"]),
-                ]
-            return "\n".join(lines)
+    if column == "confusables":
+        return "\n".join(_line(name, also=";") for name in value)
+    if column in PARTS:
+        return "\n".join(line for part in value for line in _labels(part, PARTS[column]))
     return str(value)
+
+
+def _labels(part: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
+    for label, name in labels.items():
+        if name == "exception":
+            yield from [f"{label}: yes"] if part[name] else []
+        else:
+            yield from (
+                f"{label}: {_line(text)}" for text in (part[name] if name in SEVERAL else [part[name]])
+            )
 
 
 def _line(text: str, also: str = "\n") -> str:
@@ -60,13 +63,10 @@ def _line(text: str, also: str = "\n") -> str:
 
 
 def value_of(column: str, cell: str) -> Any:
-    match column:
-        case "confusables":
-            return list(_names(cell))
-        case "clauses":
-            return _clauses(cell)
-        case "tests":
-            return _tests(cell)
+    if column == "confusables":
+        return list(_names(cell))
+    if column in PARTS:
+        return _parts(column, cell)
     return cell.strip() if column == "code" else cell
 
 
@@ -95,6 +95,27 @@ def _unquoted(text: str) -> str:
     return value
 
 
+def _parts(column: str, cell: str) -> list[dict[str, Any]]:
+    labels, noun = PARTS[column], column.removesuffix("s")
+    first = next(iter(labels))
+    parts: list[dict[str, Any]] = []
+    for label, text in _labelled(cell, labels):
+        name = labels[label]
+        if label == first:
+            parts.append({name: text} | {name: [] for name in labels.values() if name in SEVERAL})
+        elif not parts:
+            raise CellProblem(f"begins with {label}:; a {noun} begins with {first}:")
+        elif name in SEVERAL:
+            parts[-1][name].append(text)
+        elif name in parts[-1]:
+            raise CellProblem(f"gives {label}: twice for the {noun} '{parts[-1][first][:60]}'.")
+        elif name == "exception" and text.lower() not in YES | NO:
+            raise CellProblem(f"says exception: {text[:40]}; write yes or no.")
+        else:
+            parts[-1][name] = text.lower() in YES if name == "exception" else text
+    return parts
+
+
 def _labelled(cell: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for line in _lines(cell):
         match = LABEL.fullmatch(line)
@@ -105,39 +126,8 @@ def _labelled(cell: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]
         yield label, _unquoted(match[2])
 
 
-def _clauses(cell: str) -> list[dict[str, Any]]:
-    clauses: list[dict[str, Any]] = []
-    labels = {"when": "when", "route_to": "route_to", "exception": "exception", "signal": "signals"}
-    for label, text in _labelled(cell, labels):
-        if label == "when":
-            clauses.append({"when": text})
-        elif not clauses:
-            raise CellProblem(f"begins with {label}:; a clause begins with when:")
-        elif label == "signal":
-            clauses[-1].setdefault("signals", []).append(text)
-        elif label in clauses[-1]:
-            raise CellProblem(f"gives {label}: twice for the clause '{clauses[-1]['when'][:60]}'.")
-        else:
-            if label == "exception" and text.lower() not in YES | NO:
-                raise CellProblem(f"says exception: {text[:40]}; write yes or no.")
-            clauses[-1][label] = text.lower() in YES if label == "exception" else text
-    return clauses
-
-
-def _tests(cell: str) -> list[dict[str, Any]]:
-    tests: list[dict[str, Any]] = []
-    for label, text in _labelled(cell, {"query": "query", "tool": "tools"}):
-        if label == "query":
-            tests.append({"query": text, "tools": []})
-        elif not tests:
-            raise CellProblem("begins with tool:; a test begins with query:")
-        else:
-            tests[-1]["tools"].append(text)
-    return tests
-
-
-COLUMNS = ("code", "domain", "tool_name", "confusables", "rule_text", "clauses", "tests")
-REQUIRED = ("tool_name", "confusables", "rule_text")
+COLUMNS = ("code", "domain", *(one.key for one in FIELDS.values()))
+NEEDED = [FIELDS[name].key for name in REQUIRED]
 SPREADSHEET_CUT = 32_767  # characters a cell of a spreadsheet can hold; what is longer was cut there
 
 
@@ -163,7 +153,7 @@ def read_table(text: str, shown: str, most: int) -> Table:
     lines = Lines(text, shown)
     records = sheet_rows(lines, COLUMNS)
     line, cells = next(records, None) or (lines.number, [])
-    columns = header(cells, f"{shown}:{line}", COLUMNS, REQUIRED)
+    columns = header(cells, f"{shown}:{line}", COLUMNS, NEEDED)
     table = Table(ignored=[name for name in columns if name and name not in COLUMNS])
     for line, cells in records:
         if len(table.items) == most:
@@ -182,7 +172,7 @@ def _add(table: Table, line: int, columns: list[str], cells: list[str]) -> None:
         table.problems.append((place, "", f"{sentence}Quote cells that hold separators."))
         return
     for column, cell in zip(columns, cells, strict=False):
-        if column not in COLUMNS or (not cell.strip() and column not in REQUIRED):
+        if column not in COLUMNS or (not cell.strip() and column not in NEEDED):
             continue
         if len(cell) == SPREADSHEET_CUT:
             sentence = (

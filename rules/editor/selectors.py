@@ -103,12 +103,6 @@ def _tools(where: Q) -> QuerySet[Tool]:
     return Tool.objects.filter(where).defer("embedding", "search", "words")
 
 
-def my_draft(rule: Rule, user: Any) -> RuleChange | None:
-    """The user's open draft of the rule, the one that a first save would be written into."""
-    rows = RuleChange.objects.filter(rule=rule, action=RuleChange.Action.SAVE, request__author=user)
-    return rows.filter(request__state=ChangeRequest.State.DRAFT).order_by("-id").first()
-
-
 def my_requests(user: Any, change: RuleChange | None) -> list[tuple[int, str]]:
     """The user's other draft requests that do not hold this rule yet, newest first: (id, what it is called)."""
     rows = ChangeRequest.objects.filter(author=user, state=ChangeRequest.State.DRAFT)

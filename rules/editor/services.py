@@ -18,7 +18,6 @@ from rules.book import version_contents
 from rules.changes.drafts import change_add, change_draft, change_rebase, change_remove, change_save
 from rules.changes.services import request_cancel
 from rules.core.draft import (
-    FIELDS,
     Merged,
     RuleDiff,
     content_of,
@@ -28,6 +27,7 @@ from rules.core.draft import (
     fill_draft,
     merge_contents,
 )
+from rules.core.rule import PLAIN
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.selectors import newest_version
 from trace_site.lib.errors import TraceError
@@ -38,19 +38,15 @@ ROW = re.compile(r"(clause|test)-(\d+)-(\w+)")
 
 @dataclass
 class RuleForm:
-    """What the editor holds, exactly as typed, so that nothing is lost when it is refused.
+    """What the editor holds, exactly as typed, so that nothing is lost when it is refused. `draft` is a content.
 
     `change` and `revision` name the draft and the revision of it that the page shows (0: none yet), `began` the
     rule's version that it showed when there was no draft, `base` the content that was saved or opened last.
     """
 
+    draft: dict[str, Any]
     domain: str = ""
     code: str = ""
-    target: str = ""
-    confusables: list[str] = field(default_factory=list)
-    text: str = ""
-    clauses: list[dict[str, Any]] = field(default_factory=list)
-    tests: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
     change: int = 0
     revision: int = 0
@@ -65,25 +61,18 @@ class RuleForm:
         added = data.get("add_confusable", "")
         names = dict.fromkeys(name.strip() for name in [*data.getlist("confusables"), added])
         clauses, tests = _rows(data, "clause"), _rows(data, "test")
+        draft = {
+            "target": target,
+            "confusables": [name for name in names if name and name != target],
+            "text": _typed(data, "text"),
+            "clauses": [row | {"signals": _listed(row.get("signals", ""))} for row in clauses.values()],
+            "tests": [row | {"tools": _listed(row.get("tools", ""))} for row in tests.values()],
+            **{name: _typed(data, f"plain-{name}") for name in PLAIN},
+        }
         return cls(
+            fill_draft(draft),
             domain=data.get("domain", ""),
             code=data.get("code", "").strip(),
-            target=target,
-            confusables=[name for name in names if name and name != target],
-            text=data.get("text", "").replace("\r\n", "\n"),  # places in it are counted in what people see
-            clauses=[
-                {
-                    "when": row.get("when", ""),
-                    "route_to": row.get("route_to", ""),
-                    "exception": bool(row.get("exception")),
-                    "signals": _listed(row.get("signals", "")),
-                }
-                for row in clauses.values()
-            ],
-            tests=[
-                {"query": row.get("query", ""), "tools": _listed(row.get("tools", ""))}
-                for row in tests.values()
-            ],
             note=data.get("note", "").strip(),
             change=number_of(data.get("change", "")),
             revision=number_of(data.get("revision", "")),
@@ -96,17 +85,22 @@ class RuleForm:
     @classmethod
     def of(cls, content: dict[str, Any], **fields: Any) -> "RuleForm":
         """A form that shows a draft's content."""
-        content = fill_draft(content)
-        clauses, tests = (list(range(len(content[name]))) for name in ("clauses", "tests"))
-        return cls(**content, clause_rows=clauses, test_rows=tests, base=content, **fields)
+        draft = fill_draft(content)
+        clauses, tests = (list(range(len(draft[name]))) for name in ("clauses", "tests"))
+        return cls(draft, clause_rows=clauses, test_rows=tests, base=draft, **fields)
 
     @property
     def names(self) -> list[str]:
         """T(r) as typed so far, the target first."""
-        return [name for name in (self.target, *self.confusables) if name]
+        return [name for name in (self.draft["target"], *self.draft["confusables"]) if name]
 
     def content(self) -> dict[str, Any]:
-        return fill_draft(as_stored({name: getattr(self, name) for name in FIELDS}))
+        return fill_draft(as_stored(self.draft))
+
+
+def _typed(data: QueryDict, name: str) -> str:
+    """A text with the line breaks that people see: places in it are counted so."""
+    return data.get(name, "").replace("\r\n", "\n")
 
 
 def _rows(data: QueryDict, kind: str) -> dict[int, dict[str, str]]:
@@ -163,45 +157,31 @@ class EditConflict(Exception):
 
 
 @transaction.atomic
-def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0) -> RuleChange:
+def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0, onto: int = 0) -> RuleChange:
     """Save the form into its draft; the first save makes the draft. Raises EditConflict, or TraceError.
 
-    `made` is the draft that this page's lost first answer spoke of: it is saved into, not made again.
+    `made` is the draft that this page's lost first answer spoke of: it is saved into, not made again. `onto` is what
+    somebody saved meanwhile, a revision of the draft or a version of the rule: the form's changes go on top of it.
     """
+    content = form.content()
     if form.change or made:
         change = open_change(form.change or made)
-        return _save(form, change, form.revision or 1, actor, form.content())
-    if rule is not None:
-        newest = newest_version(rule)
-        if newest and newest.number != form.began:
-            raise EditConflict(form, _their_version(newest))
-    content = form.content()
+        if onto:
+            clash = EditConflict(form, _their_revision(change))
+            if change.revision != onto:
+                raise clash
+            content = clash.merged.content
+        return _save(form, change, onto or form.revision or 1, actor, content)
+    newest = newest_version(rule) if rule else None
+    if newest and newest.number != form.began:
+        clash = EditConflict(form, _their_version(newest))
+        if newest.number != onto:
+            raise clash
+        content = clash.merged.content
     change = change_draft(actor=actor, rule=rule, content=content, domain=form.domain, code=form.code)
     if change.content != content:
         raise EditConflict(form, _their_revision(change))
     return _save(form, change, change.revision, actor, content)
-
-
-@transaction.atomic
-def form_keep(*, form: RuleForm, rule: Rule | None, actor: Any, onto: int) -> RuleChange:
-    """Put the form's changes on top of what was saved meanwhile: revision `onto` of the draft, or that version.
-
-    Raises EditConflict again when that is not the newest any more.
-    """
-    if form.change:
-        change = open_change(form.change)
-        theirs = _their_revision(change)
-        if change.revision != onto:
-            raise EditConflict(form, theirs)
-        return _save(form, change, onto, actor, EditConflict(form, theirs).merged.content)
-    newest = newest_version(rule) if rule else None
-    if rule is None or newest is None or newest.number != onto:
-        return form_save(form=form, rule=rule, actor=actor)
-    clash = EditConflict(form, _their_version(newest))
-    change = change_draft(actor=actor, rule=rule, content=clash.merged.content)
-    if change.content != clash.merged.content:
-        raise EditConflict(form, _their_revision(change))
-    return change
 
 
 @transaction.atomic
@@ -217,15 +197,6 @@ def form_rebase(*, form: RuleForm, actor: Any) -> tuple[RuleChange, int]:
         overlaps = merged.overlaps
         change = _save(form, change, change.revision, actor, merged.content)
     return change_rebase(change=change, expected=change.revision, actor=actor), overlaps
-
-
-def is_behind(change: RuleChange) -> bool:
-    """Whether the rule got a newer version, or was published or withdrawn, since the change began."""
-    rule = change.rule
-    newest = newest_version(rule) if rule else None
-    if rule is None or newest is None:
-        return False
-    return rule.published_id not in (change.base_published_id, change.base_id) or newest.pk != change.base_id
 
 
 @transaction.atomic

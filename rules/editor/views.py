@@ -13,19 +13,19 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog.search import ToolFilter, find_tools
 from rules import selectors
 from rules.book import rule_key, version_contents
+from rules.changes.drafts import open_draft
 from rules.changes.permits import words_on
 from rules.changes.proposals import proposals_of, request_conflicts
 from rules.changes.services import request_submit
 from rules.core.check import has_errors
 from rules.core.draft import draft_of, draft_problems, form_words, in_form_words
-from rules.core.rule import pointed_row
+from rules.core.rule import PLAIN, pointed_row
 from rules.core.sentences import compare, follow, said, say
 from rules.editor import services
 from rules.editor.selectors import (
     check_draft,
     drafts_beside,
     found_tools,
-    my_draft,
     my_requests,
     tool_names,
     tool_set,
@@ -62,7 +62,7 @@ def rule_update(request: HttpRequest, pk: int) -> HttpResponse:
     rule = selectors.rule(pk)
     if request.method == "POST":
         return _act(request, rule)
-    if draft := my_draft(rule, request.user):
+    if draft := open_draft(rule, request.user):
         return redirect("rules:change", draft.pk)
     newest = selectors.newest_version(rule)
     if newest is None:
@@ -123,12 +123,11 @@ def _act(request: HttpRequest, rule: Rule | None) -> HttpResponse:
     except EditConflict as clash:
         return _editor(request, form, rule, clash=clash, status=409)
     except TraceError as error:
-        return _editor(request, form, rule, problem=_told(error, form), status=status_of(error.code))
-
-
-def _told(error: TraceError, form: RuleForm) -> TraceError:
-    """The refusal in the words of the form, unless it speaks of another change of the request."""
-    return error if error.extra.get("change", form.change) != form.change else in_form_words(error)
+        if (
+            error.extra.get("change", form.change) == form.change
+        ):  # else it speaks of another change of the request
+            error = in_form_words(error)
+        return _editor(request, form, rule, problem=error, status=status_of(error.code))
 
 
 def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
@@ -137,7 +136,7 @@ def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> Http
 
 def _keep(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
     onto = number_of(request.POST.get("onto", ""))
-    change = services.form_keep(form=form, rule=rule, actor=request.user, onto=onto)
+    change = services.form_save(form=form, rule=rule, actor=request.user, onto=onto)
     messages.success(request, "Your changes were merged into the newer version.")
     return redirect("rules:change", change.pk)
 
@@ -203,9 +202,10 @@ def _editor(
 def _around(change: RuleChange) -> dict[str, Any]:
     """What the request around a change means for editing it."""
     submitted = change.request.state != State.DRAFT
+    conflicts = request_conflicts(change.request, [change], proposals_of([change]))
     return {
-        "behind": services.is_behind(change),
-        "conflicts": request_conflicts(change.request, [change], proposals_of([change])),
+        "behind": any(conflict.since for conflict in conflicts),
+        "conflicts": conflicts,
         "submitted": submitted,
         "approvals": sum(word.counts for word in words_on(change.request)) if submitted else 0,
         "many": change.request.changes.count(),
@@ -217,9 +217,10 @@ def fields_context(form: RuleForm) -> dict[str, Any]:
     return {
         "form": form,
         "base_json": json.dumps(form.base),
-        "set": tool_set(form.target, form.confusables),
-        "clauses": zip(form.clause_rows, form.clauses, strict=True),
-        "tests": zip(form.test_rows, form.tests, strict=True),
+        "plain": [(name, one, form.draft.get(name, "")) for name, one in PLAIN.items()],
+        "set": tool_set(form.draft["target"], form.draft["confusables"]),
+        "clauses": zip(form.clause_rows, form.draft["clauses"], strict=True),
+        "tests": zip(form.test_rows, form.draft["tests"], strict=True),
         "next_clause": max(form.clause_rows, default=-1) + 1,
         "next_test": max(form.test_rows, default=-1) + 1,
     }
@@ -246,7 +247,7 @@ def rule_check(request: HttpRequest) -> HttpResponse:
         ],
         "blocked": has_errors(findings),
         "sentences": {} if draft_problems(draft) else _sentences(form),
-        "untouched": not any((form.text, form.clauses, form.tests)),
+        "untouched": not any(form.draft[name] for name in ("text", "clauses", "tests")),
     }
     return render(request, "rules/_findings.html", context)
 
@@ -258,7 +259,7 @@ def confusables(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "rules/_set.html",
-        {"form": form, "set": tool_set(form.target, form.confusables), "swap": True},
+        {"form": form, "set": tool_set(form.draft["target"], form.draft["confusables"]), "swap": True},
     )
 
 
@@ -276,12 +277,13 @@ def sentence_fix(request: HttpRequest) -> JsonResponse:
     if draft_problems(form.content()):
         return JsonResponse({"edit": None, "clauses": []})
     rows_said = {str(row): number for number, row in enumerate(form.clause_rows)}
+    text, clauses = form.draft["text"], form.draft["clauses"]
     if (number := rows_said.get(request.POST.get("say", ""))) is not None:
-        edit = say(form.text, form.clauses, number, form.names)
+        edit = say(text, clauses, number, form.names)
         return JsonResponse({"edit": [edit.start, edit.end, edit.words] if edit else None})
-    told = follow(form.text, form.clauses, form.names, form.target)
-    missing = [None] * (len(told) - len(form.clauses))
-    rows = zip([*form.clause_rows, *missing], [*form.clauses, *missing], told, strict=True)
+    told = follow(text, clauses, form.names, form.draft["target"])
+    missing = [None] * (len(told) - len(clauses))
+    rows = zip([*form.clause_rows, *missing], [*clauses, *missing], told, strict=True)
     return JsonResponse({"clauses": [{"row": row, **new} for row, old, new in rows if new != old]})
 
 
@@ -312,20 +314,21 @@ def _field(pointer: str, form: RuleForm) -> str:
     if rows is not None and number is not None and number < len(rows):
         return f"{name.removesuffix('s')}-{rows[number]}"
     fields = {"tool_name": "target", "code": "code", "confusables": "set", "rule_text": "text"}
-    return fields.get(name, "")
+    plain = {one.key: f"plain-{name}" for name, one in PLAIN.items()}
+    return (fields | plain).get(name, "")
 
 
 def _sentences(form: RuleForm) -> dict[str, Any]:
-    found = compare(form.text, form.clauses, form.names)
-    rows = form.clause_rows
+    clauses, rows = form.draft["clauses"], form.clause_rows
+    found = compare(form.draft["text"], clauses, form.names)
     return {
         "offered": found.offered,
         "differing": [(rows[number], sentence) for number, sentence in found.differing.items()],
-        "unsaid": [(rows[number], bool(said(form.clauses[number], form.names))) for number in found.unsaid],
+        "unsaid": [(rows[number], bool(said(clauses[number], form.names))) for number in found.unsaid],
         "free": [
             rows[number]
             for number in range(len(rows))
             if number not in {*found.agreed, *found.differing, *found.unsaid}
-            and said(form.clauses[number], form.names)
+            and said(clauses[number], form.names)
         ],
     }

@@ -36,8 +36,7 @@ class RulesExport(ApiView):
         run as a formula.
         """
         given = self.read_query(ExportIn)
-        fmt = given.pop("format")
-        return download(RuleFilter(search=given.pop("q").strip(), **given), fmt)
+        return download(RuleFilter.read(given), given["format"])
 
 
 class FileParser(BaseParser):
@@ -99,12 +98,8 @@ class RulesImport(ApiView):
 
 
 def _imported(preview: FilePreview, request: int | None) -> dict[str, Any]:
-    changes = [
-        {"kind": change.kind, "domain": change.entry.domain, "code": change.entry.code}
-        for change in preview.changes
-    ]
-    answer = {"request": request, "format": preview.format, "changes": changes, **preview.counts()}
-    return dict(Imported(answer).data)
+    answer = {"request": request, "format": preview.format, "changes": preview.changes}
+    return dict(Imported(answer | preview.counts()).data)
 
 
 urlpatterns = [

@@ -122,7 +122,7 @@ def rules_import(
             return preview, 0
         added = [change.entry for change in preview.of("added")]
         made = Rule.objects.bulk_create([Rule(domain_id=entry.domain, code=entry.code) for entry in added])
-        keys = [(entry.domain, entry.code) for entry in preview.entries]
+        keys = [entry.key for entry in preview.entries]
         known = [latest[key].rule_id for key in keys if key in latest]
         held = Rule.objects.select_for_update().filter(pk__in=known).order_by("pk")
         rules = {rule_key(rule): rule for rule in [*made, *held]}
@@ -137,7 +137,7 @@ def rules_import(
             return preview, publish_checked(versions, actor, {"via": "import", "file": path.name})
         if preview.changes:
             entries = [change.entry for change in preview.changes]
-            recheck(rules[entry.domain, entry.code].pk for entry in entries)
+            recheck(rules[entry.key].pk for entry in entries)
         return preview, 0
 
 
@@ -174,19 +174,16 @@ def _preview(
     **options: bool,
 ) -> FilePreview:
     entries, errors = _checked(file, latest, **options)
-    contents = version_contents(
-        against[key] for entry in entries if (key := (entry.domain, entry.code)) in against
-    )
+    contents = version_contents(against[entry.key] for entry in entries if entry.key in against)
     changes = []
     for entry in entries:
-        key = (entry.domain, entry.code)
-        now = against.get(key)
+        now = against.get(entry.key)
         if now is None:
             changes.append(FileChange("added", entry))
         elif now.content_hash != entry.content.content_hash():
-            changes.append(FileChange("changed", entry, latest[key], contents[now.pk]))
+            changes.append(FileChange("changed", entry, latest[entry.key], contents[now.pk]))
         elif drafts and now.rule.published_id is None:
-            changes.append(FileChange("draft", entry, latest[key]))
+            changes.append(FileChange("draft", entry, latest[entry.key]))
     skipped = len(_bad(file.problems))
     return FilePreview(filename, file.format, entries, changes, skipped, errors, dict(file.problems.ignored))
 
@@ -211,9 +208,9 @@ def _checked(
     ]
     good = _good(_with_codes(good, latest.values(), file), problems)
     if publish:
-        book = rule_book(OtherRule(entry.domain, entry.code, entry.content) for entry in good)
+        book = rule_book(OtherRule(*entry.key, entry.content) for entry in good)
         for entry in good:
-            for finding in check_rule(entry.content, book, (entry.domain, entry.code)):
+            for finding in check_rule(entry.content, book, entry.key):
                 if finding.level == "error":
                     problems.add(entry.pointer, f"{entry.code}: {finding.sentence} {finding.fix}")
         good = _good(good, problems)

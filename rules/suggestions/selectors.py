@@ -133,15 +133,9 @@ def suggested(rows: Sequence[RuleSuggestion]) -> list[Suggested]:
 
 
 def _draft_of(row: RuleSuggestion, drafts: Sequence[RuleChange]) -> RuleChange | None:
-    names = set(row.content["confusables"])
-    return next(
-        (
-            draft
-            for draft in drafts
-            if draft.content["target"] == row.content["target"] and names & set(draft.content["confusables"])
-        ),
-        None,
-    )
+    target, names = row.content["target"], set(row.content["confusables"])
+    same = (draft for draft in drafts if draft.content["target"] == target)
+    return next((draft for draft in same if names.intersection(draft.content["confusables"])), None)
 
 
 def quotes(row: RuleSuggestion) -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from drf_spectacular.utils import extend_schema_field
 
-from rules.core.draft import FIELDS
-from rules.core.suggestions import KINDS, STRONG
+from rules.core.rule import keyed
+from rules.core.suggestions import STRONG
 from rules.models import RuleSuggestion
 from rules.serializers import Content
 from trace_site.rest.schema import InputSerializer
@@ -16,7 +16,7 @@ STATES = ("open", "dismissed")
 
 class SuggestionsIn(InputSerializer):
     domain: str = field(default="", max_length=60)
-    kind: str = field(default="", allow_blank=True, choices=list(KINDS))
+    kind: str = field(default="", allow_blank=True, choices=RuleSuggestion.Kind.values)
     strength: Literal["strong", "weak"] = field(default="", allow_blank=True)
     state: str = field(default="open", choices=STATES)
 
@@ -58,4 +58,4 @@ class SuggestionOut(Shape, of=RuleSuggestion):
 
     @extend_schema_field(Content())
     def get_content(self, row: RuleSuggestion) -> dict[str, Any]:
-        return {name: row.content[key] for key, name in FIELDS.items()}
+        return keyed(row.content)

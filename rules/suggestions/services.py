@@ -4,16 +4,14 @@ where one is configured. Nothing here publishes: that takes people, through a ch
 A run computes a domain only when what it reads has changed, and writes only the rows that differ.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
-from django.apps import apps
 from django.db import transaction
-from django.utils.module_loading import import_string
 
 from catalog.models import Domain, NeighbourList, Tool
 from rules.changes.drafts import change_draft
@@ -23,6 +21,7 @@ from rules.models import RuleChange, RuleSuggestion
 from rules.suggestions.selectors import KIND, held_pairs, proposed, suggested
 from trace_site.audit import models as audit_models
 from trace_site.database import database_now, generation_key
+from trace_site.impact import functions_named
 from trace_site.jobs import Job, JobContext, enqueue
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -47,8 +46,8 @@ class Worded:
     refused: str = ""  # why its answer was not taken
 
 
-# (job, what is asked about, its budget, progress) -> one for each, in order; raises TraceError `llm_not_configured` or
-# `bad_option`, also where nothing is asked
+# What an app to the right names as `rule_wording`: (job, what is asked about, its budget, progress) -> one for each, in
+# order. Raises TraceError `llm_not_configured` or `bad_option`, also where nothing is asked.
 Wording = Callable[
     [Job | None, Sequence[RuleSuggestion], Mapping[str, Any], Callable[[int], None]], Sequence[Worded]
 ]
@@ -66,9 +65,8 @@ def suggestions_start(
 ) -> Job:
     """Queue a run; one like it that still waits is joined. Raises TraceError `bad_option`, `llm_not_configured`."""
     if writer not in WRITERS:
-        raise TraceError(
-            f"'{writer}' is no writer.", code="bad_option", where="writer", hint="Use words or llm."
-        )
+        message, hint = f"'{writer}' is no writer.", "Use words or llm."
+        raise TraceError(message, code="bad_option", where="writer", hint=hint)
     if not 1 <= most <= 10_000:
         raise TraceError("between 1 and 10,000 can be asked about.", code="bad_option", where="most")
     if domain and not Domain.objects.filter(pk=domain).exists():
@@ -76,7 +74,9 @@ def suggestions_start(
     params: dict[str, Any] = {"domain": domain, "writer": writer}
     if writer == "llm":
         limits = {name: value for name, value in (budget or {}).items() if value is not None}
-        _wording()(None, (), limits, lambda done: None)  # refuses here rather than in the worker
+        functions_named("rule_wording")[0](
+            None, (), limits, lambda done: None
+        )  # refuses here, not in the worker
         params |= {"most": most, "budget": limits}
     waiting = Job.objects.select_for_update().filter(kind=KIND, state=Job.State.QUEUED, params=params).first()
     return waiting or enqueue(KIND, params, title="Suggest rules", created_by=actor, wake=wake)
@@ -85,7 +85,8 @@ def suggestions_start(
 def run_suggestions(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body. Returns {"domains": {slug: counts}, "read_from", "fingerprints", "worded"}."""
     chosen = ctx.params.get("domain", "")
-    last = _last_result(ctx.job)
+    ended = Job.objects.filter(kind=KIND, state=Job.State.DONE).exclude(pk=ctx.job.pk).order_by("-pk").first()
+    last = (ended and ended.result) or {}
     before = last.get("fingerprints", {})
     moved = last.get("read_from") if chosen else read_from()  # of all domains
     domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
@@ -97,11 +98,6 @@ def run_suggestions(ctx: JobContext) -> dict[str, Any]:
     return {"domains": counts, "fingerprints": prints, "read_from": moved, "worded": worded}
 
 
-def _last_result(job: Job) -> dict[str, Any]:
-    last = Job.objects.filter(kind=KIND, state=Job.State.DONE).exclude(pk=job.pk).order_by("-pk").first()
-    return (last.result or {}) if last else {}
-
-
 def _refresh(ctx: JobContext, domain: Domain, fingerprint: str) -> tuple[dict[str, int], str]:
     """Find one domain's suggestions: ({tools, proposed, new, changed, gone, back}, hash of what was read)."""
     rows = list(Tool.objects.filter(domain=domain, status=Tool.Status.ACTIVE).values_list("pk", *TOOL))
@@ -111,32 +107,17 @@ def _refresh(ctx: JobContext, domain: Domain, fingerprint: str) -> tuple[dict[st
     failures = failing_requests(domain.pk)
     back = _forgive(domain, said, names)
     dismissed = RuleSuggestion.objects.filter(domain=domain).exclude(dismissed_reason="")
-    without = {pair for row in dismissed for pair in _pairs(row.content)}
-    without |= held_pairs(names)
-    found_from = content_hash(
-        [
-            METHOD,
-            sorted(said.items()),
-            sorted(near.items()),
-            [asdict(one) for one in failures],
-            sorted(map(sorted, without)),
-        ]
-    )
+    without = held_pairs(names)
+    for row in dismissed:
+        without |= {frozenset((row.content["target"], name)) for name in row.content["confusables"]}
+    read = [METHOD, sorted(said.items()), sorted(near.items()), [asdict(one) for one in failures]]
+    found_from = content_hash([*read, sorted(map(sorted, without))])
     if found_from == fingerprint and not back:
         kept = RuleSuggestion.objects.filter(domain=domain, dismissed_reason="").count()
-        return {
-            "tools": len(rows),
-            "proposed": kept,
-            "new": 0,
-            "changed": 0,
-            "gone": 0,
-            "back": 0,
-        }, found_from
+        unchanged = dict.fromkeys(("new", "changed", "gone", "back"), 0)
+        return {"tools": len(rows), "proposed": kept, **unchanged}, found_from
     total = 2 * len(rows)
-    tools = [
-        Described(name, description, old)
-        for _, name, description, old in sorted(rows, key=lambda row: row[1])
-    ]
+    tools = [Described(*texts) for _, *texts in sorted(rows, key=lambda row: row[1])]
     suggester = Suggester(
         tools, near, failures, lambda done: ctx.progress(done, total, f"reading what {domain.pk} tools say")
     )
@@ -167,18 +148,14 @@ def failing_requests(domain: str) -> list[Failure]:
     its AppConfig as `failing_requests`, which gives (request, tool wanted, tool chosen); the request is empty where
     not all may read it.
     """
-    named = [getattr(app, "failing_requests", "") for app in apps.get_app_configs()]
     missed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for query, wanted, chosen in (row for name in named if name for row in import_string(name)(domain)):
+    measured = functions_named("failing_requests")
+    for query, wanted, chosen in (row for failing in measured for row in failing(domain)):
         missed[wanted, chosen].append(query)
     return [
         Failure(*pair, (*sorted({*queries} - {""}), *(query for query in queries if not query)))
         for pair, queries in sorted(missed.items())
     ]
-
-
-def _pairs(content: Mapping[str, Any]) -> Iterator[frozenset[str]]:
-    return (frozenset((content["target"], name)) for name in content["confusables"])
 
 
 def _texts(tools: Iterable[str], said: Mapping[str, str]) -> str:
@@ -251,33 +228,27 @@ def _store(domain: Domain, fresh: Mapping[str, RuleSuggestion]) -> dict[str, int
 # The language model's part.
 
 
-def _wording() -> Wording:
-    """The function that an app to the right names as `rule_wording` in its AppConfig."""
-    named = (getattr(app, "rule_wording", "") for app in apps.get_app_configs())
-    wording: Wording = import_string(next(name for name in named if name))
-    return wording
-
-
 def _reword(ctx: JobContext, domains: Sequence[str]) -> dict[str, Any]:
     """Ask about the best that nobody worded yet; what is refused keeps its words. {asked, worded, doubted, refused}."""
     rows = proposed(domains).filter(writer="words", doubt="")
     asked = list(rows.order_by("-score", "id")[: ctx.params["most"]])
-    counts: dict[str, Any] = {"asked": len(asked), "worded": 0, "doubted": 0, "refused": {}}
+    counts, refused = {"asked": len(asked), "worded": 0, "doubted": 0}, Counter[str]()
 
     def progress(done: int) -> None:
         ctx.progress(done, len(asked), "asking the language model")
 
-    found = _wording()(ctx.job, asked, ctx.params.get("budget", {}), progress) if asked else []
+    wording: Wording = functions_named("rule_wording")[0]
+    found = wording(ctx.job, asked, ctx.params.get("budget", {}), progress) if asked else []
     for row, said in zip(asked, found, strict=True):
         if said.refused:
-            counts["refused"][said.refused] = counts["refused"].get(said.refused, 0) + 1
+            refused[said.refused] += 1
             continue
         row.writer, row.doubt = said.writer, said.doubt
         row.content = said.content or row.content
         counts["doubted" if said.doubt else "worded"] += 1
     with ctx.guard():
         RuleSuggestion.objects.bulk_update(asked, ["content", "writer", "doubt"], batch_size=500)
-    return counts
+    return {**counts, "refused": dict(refused)}
 
 
 # What people do.

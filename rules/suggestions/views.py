@@ -6,7 +6,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog.models import Domain
-from rules.core.suggestions import KINDS, STRONG
+from rules.core.suggestions import STRONG
+from rules.models import RuleSuggestion
 from rules.suggestions import selectors, services
 from rules.suggestions.selectors import SuggestionFilter
 from trace_site.lib.errors import TraceError
@@ -20,13 +21,15 @@ def suggestion_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": page.rows,
         "chosen": chosen,
-        "counts": [(label, counts[kind], kind) for kind, label in KINDS.items() if kind in counts],
+        "counts": [
+            (label, counts[kind], kind) for kind, label in RuleSuggestion.Kind.choices if kind in counts
+        ],
         "total": sum(counts.values()),
         "job": selectors.last_run(),
     }
     if request.headers.get("HX-Request"):
         return render(request, "rules/_suggestions.html", context)
-    whole = {"domains": Domain.objects.all(), "kinds": KINDS}
+    whole = {"domains": Domain.objects.all(), "kinds": RuleSuggestion.Kind.choices}
     return render(request, "rules/suggestion_list.html", {**context, **whole})
 
 

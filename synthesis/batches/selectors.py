@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.shortcuts import get_object_or_404
 
 from rules.models import RuleVersion
@@ -59,26 +59,17 @@ def published_version(rule: str) -> RuleVersion | None:
 
 
 def progress(batches: Sequence[int]) -> dict[int, BatchProgress]:
-    """Two queries, whatever the number of batches."""
-    items = ReviewItem.objects.filter(batch__in=batches)
-    counts = items.values("batch").annotate(
+    """One query, whatever the number of batches."""
+    defective = standing_decisions(batches).filter(item=OuterRef("pk"), verdict__in=DEFECTS)
+    items = ReviewItem.objects.filter(batch__in=batches).order_by().values_list("batch")
+    rows = items.annotate(
         read=Count("pk", filter=Q(state=State.DECIDED, decided_by__isnull=False)),
         waiting=Count("pk", filter=Q(state__in=(State.OPEN, State.CLAIMED))),
         held=Count("pk", filter=Q(state=State.HELD)),
+        defects=Count("pk", filter=Q(state=State.DECIDED) & Q(Exists(defective))),
     )
-    defects = dict(
-        standing_decisions(batches)
-        .filter(verdict__in=DEFECTS)
-        .values("item__batch")
-        .annotate(n=Count("pk"))
-        .values_list("item__batch", "n")
-        .order_by()
-    )
-    found = dict.fromkeys(batches, BatchProgress())
-    for row in counts.order_by():
-        defective = defects.get(row["batch"], 0)
-        found[row["batch"]] = BatchProgress(row["read"], row["waiting"], row["held"], defective)
-    return found
+    found = {batch: BatchProgress(*counts) for batch, *counts in rows}
+    return {batch: found.get(batch, BatchProgress()) for batch in batches}
 
 
 def standing_decisions(batches: Sequence[int]) -> QuerySet[Decision]:

@@ -39,11 +39,6 @@ ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED
 """
 
 
-def counts_for_batch(item: ReviewItem) -> bool:
-    """Whether this reading counts for a batch that is not closed yet."""
-    return item.batch_id is not None and Batch.objects.filter(pk=item.batch_id, state=State.SAMPLING).exists()
-
-
 def decided(item: ReviewItem, actor: Any) -> None:
     """After a decision about an item, in its transaction: count it, and close the batch when it says enough."""
     if item.batch_id is not None:

@@ -36,13 +36,11 @@ def within(
     """(kept, over their domain's budget, over `most`), each in the order given."""
     found = Counter(entry.domain for entry in entries)
     own = {domain: budgets.get(domain, Budget()) for domain in found}
-    branches = {domain: {"rule": one.rule, "rrb": one.rrb}.get(branch) for domain, one in own.items()}
-    fit = {domain: _least(count, branches[domain]) for domain, count in found.items()}
+    fit = {domain: _least(count, getattr(own[domain], branch, None)) for domain, count in found.items()}
     total = _least(sum(fit.values()), most)
-    shares = {domain: one.share for domain, one in own.items()}
     while True:
         room = {
-            domain: count if (share := shares[domain]) is None else min(count, total * share // 100)
+            domain: count if (share := own[domain].share) is None else min(count, total * share // 100)
             for domain, count in fit.items()
         }
         if sum(room.values()) >= total:

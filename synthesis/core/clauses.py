@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from catalog.core.words import base_form
 from synthesis.core.queries import RULE_STYLES, Clause, RuleText, ToolText
 from synthesis.core.words import STOP, content_stems, words
 from trace_site.lib.letters import sentence_end
@@ -197,18 +198,12 @@ def _own_reading(verb: str, rest: str, task: str) -> CaseWords:
     noun = re.search(r"\b(?:an?|the)\s[\w' -]+?(?=\swithout|\swith|\sand|$)", task)
     rest = re.sub(r"^(?:it|them)\b|^(?=without)", f"{noun.group()} " if noun else "it ", rest)
     rest = re.sub(r"\s+", " ", rest)
-    return CaseWords(f"to {base_form(verb)} {rest}")
+    return CaseWords(f"to {_base_form(verb)} {rest}")
 
 
-def base_form(verb: str) -> str:
+def _base_form(verb: str) -> str:
     """`reveals` -> `reveal`, `returns` -> `get`."""
-    verb = verb.casefold()
-    if verb.endswith("ies"):
-        verb = verb[:-3] + "y"
-    elif verb.endswith(("ches", "shes", "sses", "xes")):
-        verb = verb[:-2]
-    elif verb.endswith("s") and not verb.endswith("ss"):
-        verb = verb[:-1]
+    verb = base_form(verb.casefold())
     return "get" if verb in TO_GET else verb
 
 
@@ -311,7 +306,7 @@ def described_task(description: str) -> str:
     no_verb = word in STOP - ASKED or word in NO_VERB or (len(word) > 5 and word.endswith("ing"))
     if no_verb or not PLAIN_VERB.match(verb) or not rest:
         return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
-    return f"to {base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"
+    return f"to {_base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"
 
 
 @lru_cache(maxsize=20_000)

@@ -84,29 +84,16 @@ def ground(
     pool = sorted(plain.items())
     # the offline writer tells a rule's tools apart by the whole pool
     shown = [row for row in pool if row[0] in rule.tools] if rule and "prompt" in query else pool
-    said = _said(rule, of)
+    said = [rule_facts(rule), list(rule.tools)] if rule else [of]
     asked = content_hash([SCHEMA, said, shown, dict(query)])
-    content = _content(said, plain)
-    judged = content_hash([content, dict(made_with["judge"])])
+    judged = content_hash([content_hash([SCHEMA, said, pool]), dict(made_with["judge"])])
 
-    def side(tools: Mapping[str, str], content: str) -> Side:
+    def side(tools: Mapping[str, str]) -> Side:
+        content = content_hash([SCHEMA, said, sorted(tools.items())])
         traced = content_hash([content, dict(made_with["trace"]), share])
         return Side(tools, content[:24], (asked, traced, judged))
 
-    return Ground(domain, of, rule, side(plain, content), side(granted, _content(said, granted)))
-
-
-def contents(rule: RuleText | None, of: str, *sides: Mapping[str, str]) -> list[str]:
-    """The `content` of each side of a ground, without what its stages are made with."""
-    return [_content(_said(rule, of), tools)[:24] for tools in sides]
-
-
-def _said(rule: RuleText | None, of: str) -> list[Any]:
-    return [rule_facts(rule), list(rule.tools)] if rule else [of]
-
-
-def _content(said: list[Any], tools: Mapping[str, str]) -> str:
-    return content_hash([SCHEMA, said, sorted(tools.items())])
+    return Ground(domain, of, rule, side(plain), side(granted))
 
 
 def slot_name(branch: str, domain: str, of: str, kind: str, index: int) -> str:

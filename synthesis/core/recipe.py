@@ -1,9 +1,10 @@
 """The recipe of synthesis: everything a run may choose about prompts, filter and judge, checked field by field.
 
-In: a YAML file or the mapping a run stored. Out: one frozen `Recipe`. `part(stage)` is what enters the content key of
-that stage, so that a changed judge threshold leaves queries and traces alone.
+In: a YAML file or the mapping a run stored. Out: one frozen `Recipe`. A stage's part of it enters the
+content key of that stage, so that a changed judge threshold leaves queries and traces alone.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -77,13 +78,10 @@ class Recipe:
     def __post_init__(self) -> None:
         require(0 <= self.retries <= 20, "retries", "must lie in 0..20.")
 
-    def part(self, stage: str) -> dict[str, Any]:
-        """What of the recipe makes the artefacts of one stage: `query`, `trace` or `judge`."""
-        return _plain(asdict(getattr(self, stage)))
-
     def as_dict(self) -> dict[str, Any]:
         """As JSON stores it; `read_recipe` of it gives the equal recipe."""
-        return _plain(asdict(self))
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
 
 
 @cache
@@ -109,9 +107,3 @@ def _sampling(temperature: float, max_tokens: int) -> None:
 def _range(words: tuple[int, int]) -> None:
     ok = 1 <= words[0] <= words[1] <= 100_000
     require(ok, "words", "must be two whole numbers up to 100,000, the smaller first.")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -1,6 +1,5 @@
 """/api/v1/snapshots: frozen datasets, what is in them, their card and files, and what differs between two."""
 
-from dataclasses import asdict
 from typing import Any, Literal
 
 from django.http import StreamingHttpResponse
@@ -39,7 +38,7 @@ class SnapshotRow(Shape, of=Snapshot):
 
 
 class SnapshotDetail(Shape):
-    snapshot: SnapshotRow
+    snapshot: SnapshotRow = field(source="*")
     manifest: Any = field("manifest.json of its folder")
 
 
@@ -107,8 +106,7 @@ class SnapshotOne(ApiView):
         """Read a snapshot. With its whole manifest: counts, yields, agreement, what was left out and why, and
         the digest of every file.
         """
-        found = snapshot_of(pk)
-        return Response(SnapshotDetail({"snapshot": found, "manifest": found.manifest}).data)
+        return Response(SnapshotDetail(snapshot_of(pk)).data)
 
 
 class SnapshotCard(ApiView):
@@ -145,7 +143,7 @@ class SnapshotDiff(ApiView):
             "counts": pair.counts(),
             "options": pair.options(),
             "totals": pair.totals(),
-            "results": [asdict(change) for change in page.rows],
+            "results": page.rows,
             "next": page.next_key,
         }
         return Response(DiffOut(answer).data)

@@ -6,16 +6,17 @@ by page: nothing is held but one page and the parts of files that the two do not
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from synthesis.datasets.files import joined
 from synthesis.models import Sample, Snapshot, SnapshotSample
+from trace_site.paging import SIZE, Page, keyset
 
 SHOWS = ("changed", "added", "removed", "rules", "tools")
-SIZE = 50
 OPTIONS = ("strategy", "per_rule", "seed", "branches", "rrb", "domain", "budgets", "strict", "licence")
 SAID = ("id", "query", "trace", "answer", "permissions", "branch", "domain", "style", "tier", "writer")
 
@@ -28,12 +29,6 @@ class Change:
     name: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
-
-
-@dataclass(slots=True)
-class DiffPage:
-    rows: list[Change] = field(default_factory=list)
-    next_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +61,19 @@ class SnapshotPair:
             for key, (was, now) in sorted(found.items())
         ]
 
-    def page(self, show: str, after: str = "", size: int = SIZE) -> DiffPage:
+    def page(self, show: str, after: str = "", size: int = SIZE) -> Page:
         """Some changes of one kind; `after`: the key the page before ended with."""
         if show in SHOWS[3:]:
-            return _some(self._lines(show), after, size)
-        rows = self._samples(show)
-        if after.isdecimal() and len(after) < 99:
-            rows = rows.filter(pk__gt=int(after))
-        found = list(rows.order_by("pk").values("pk", "other")[: size + 1])
-        texts = _texts({row[name] for row in found for name in ("pk", "other") if row[name]})
+            found = list(islice((one for one in self._lines(show) if one.name > after), size + 1))
+            return Page(found[:size], after, found[size - 1].name if len(found) > size else None)
+        page = keyset(self._samples(show).only("pk"), after, size=size)
+        texts = _texts({pk for row in page.rows for pk in (row.pk, row.other) if pk})
         changes = []
-        for row in found[:size]:
-            own, other = texts[row["pk"]], texts.get(row["other"] or 0)
+        for row in page.rows:
+            own, other = texts[row.pk], texts.get(row.other or 0)
             was, now = (own, None) if show == "removed" else (other, own)
             changes.append(Change(show, f"sample {own['id']}", was, now))
-        return DiffPage(changes, str(found[size - 1]["pk"]) if len(found) > size else None)
+        return Page(changes, after, page.next_key)
 
     def _samples(self, show: str) -> QuerySet[Any, Any]:
         """Each with `other`, the sample that only the other snapshot holds in the same place."""
@@ -130,15 +123,3 @@ def _changes(
         if old and new and {**old, "statements": None} == {**new, "statements": None}:
             continue
         yield Change("added" if old is None else "removed" if new is None else "changed", name, old, new)
-
-
-def _some(changes: Iterator[Change], after: str, size: int) -> DiffPage:
-    page = DiffPage()
-    for change in changes:
-        if after and change.name <= after:
-            continue
-        if len(page.rows) == size:
-            page.next_key = page.rows[-1].name
-            break
-        page.rows.append(change)
-    return page

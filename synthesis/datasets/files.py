@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,13 +40,7 @@ LONGEST = 4096
 NOWHERE = Path(os.devnull)
 
 
-class LinePart(NamedTuple):
-    digest: str  # sha256 of the bytes
-    rows: int
-    data: bytes
-
-
-def cut(lines: Iterable[bytes]) -> Iterator[LinePart]:
+def cut(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Parts of about AVERAGE lines; joined they are the file, byte for byte. Never holds more than one part.
 
     Parts end where the content says so: one changed line changes one part, wherever lines come and go, and equal parts
@@ -56,15 +50,10 @@ def cut(lines: Iterable[bytes]) -> Iterator[LinePart]:
     for line in lines:
         part.append(line)
         if len(part) == LONGEST or zlib.crc32(line) % AVERAGE == 0:
-            yield _joined(part)
+            yield part
             part = []
     if part:
-        yield _joined(part)
-
-
-def _joined(lines: list[bytes]) -> LinePart:
-    data = b"".join(lines)
-    return LinePart(hashlib.sha256(data).hexdigest(), len(lines), data)
+        yield part
 
 
 @dataclass(slots=True)
@@ -78,11 +67,12 @@ class Parts:
         """The lines unchanged; on the way their parts are noted."""
         found = self.digests.setdefault(name, [])
         for part in cut(lines):
-            found.append(part.digest)
-            if part.digest not in self._new:
-                data = zlib.compress(part.data, 6)
-                self._new[part.digest] = FrozenLines(digest=part.digest, rows=part.rows, data=data)
-            yield from lines_of(part.data)
+            data = b"".join(part)
+            digest = hashlib.sha256(data).hexdigest()
+            found.append(digest)
+            if digest not in self._new:
+                self._new[digest] = FrozenLines(digest=digest, rows=len(part), data=zlib.compress(data, 6))
+            yield from part
 
     def save(self) -> None:
         """Store what is not there yet."""
@@ -234,13 +224,11 @@ TOOL_TOKENS = TOKENS.exclude(family=TokenUnit.Family.CLAUSE)
 
 
 def _tokens(units: QuerySet[TokenUnit] = TOKENS) -> Iterator[dict[str, Any]]:
-    keys = ("family", "slot", "string", "state")
-    rows = units.values_list(*keys)
+    rows = units.values("family", "slot", "string", "state")
     if not rows.exists():
         hint = "Import the catalog: manage.py catalog_import."
         raise TraceError("the token ledger is empty.", code="no_tokens", hint=hint)
-    for row in rows:
-        yield dict(zip(keys, row, strict=True))
+    yield from map(dict[str, Any], rows)
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

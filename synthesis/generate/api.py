@@ -1,6 +1,5 @@
 """/api/v1/synthesis: runs with their funnel and books, estimates, the yield per rule."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -27,11 +26,12 @@ from synthesis.generate.serializers import (
     YieldRow,
 )
 from synthesis.generate.yields import chosen_rows, rule_yields
-from synthesis.llm.ledger import job_books, job_calls, spent
+from synthesis.llm.ledger import job_books, spent
 from synthesis.models import ModelCall, SynthesisRun
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Spent
+from trace_site.lib.llm.limiter import Spent
+from trace_site.paging import sliced
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
@@ -46,29 +46,19 @@ def run_row(pk: int) -> SynthesisRun:
     return row
 
 
-def counted(pairs: list[tuple[str, int]]) -> list[dict[str, Any]]:
-    return [{"name": name, "count": count} for name, count in pairs]
-
-
 def detail_of(run: SynthesisRun, given: dict[str, Any]) -> dict[str, Any]:
     by = given.pop("by", "")
     part = Slice(run.pk, **given)
     found = funnel(part)
+    found.groups = groups(part, by) if by else []
     selectors.tell_counts([run])
     return {
         "run": run,
         "next_step": selectors.next_step(run),
         "started_with": run.params,
-        "spent": asdict(spent(run.job) if run.job else Spent()),
+        "spent": spent(run.job) if run.job else Spent(),
         "skipped": run.skipped,
-        "funnel": {
-            "total": found.total,
-            "checks": counted(found.checks),
-            "axes": counted(found.axes),
-            "errors": counted(found.errors),
-            "given_up": counted(found.given_up),
-            "groups": groups(part, by) if by else [],
-        },
+        "funnel": found,
     }
 
 
@@ -138,8 +128,7 @@ class SynthesisRunBooks(ApiView):
         and errors by code, from the ledger.
         """
         books = job_books(run_row(pk).job)
-        answer = {**books, "errors": counted(list(books["errors"].items()))}
-        return Response(BooksOut(answer).data)
+        return Response(BooksOut({**books, "errors": books["errors"].items()}).data)
 
 
 class SynthesisRunCallsList(ApiView):
@@ -150,7 +139,7 @@ class SynthesisRunCallsList(ApiView):
         run = run_row(pk)
         if (code := given.pop("error", None)) is not None:
             given["error_code"] = code
-        rows = job_calls(run.job) if run.job else ModelCall.objects.none()
+        rows = ModelCall.objects.filter(job=run.job) if run.job else ModelCall.objects.none()
         return keyset_response(request, rows.filter(**given), Call, newest=True)
 
 
@@ -164,10 +153,9 @@ class YieldList(ApiView):
         after, limit = request.query_params.get("after", ""), page_limit(request)
         if after and not (after.isascii() and after.isdecimal() and len(after) < 7):
             raise TraceError(f"{after[:40]!r} is no key of a page.", code="bad_input", where="after")
-        start = int(after or 0)
         rows = chosen_rows(rule_yields(given["domain"], given["target"]), given["show"], "missing")
-        following = str(start + limit) if len(rows) > start + limit else None
-        return Response({"results": YieldRow(rows[start : start + limit], many=True).data, "next": following})
+        page = sliced(rows, after, limit)
+        return Response({"results": YieldRow(page.rows, many=True).data, "next": page.next_key})
 
 
 urlpatterns = [

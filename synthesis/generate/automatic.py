@@ -11,13 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, Sum
+from django.db.models import F, Sum
+from django.forms import model_to_dict
 
 from rules.models import RuleVersion
 from synthesis.generate.estimates import estimate_new
 from synthesis.generate.planning import AUTOMATIC
 from synthesis.generate.services import ACTIVE, PER_RULE, hold_starts, in_range, queue_run, run_params
-from synthesis.llm.ledger import LIMITS, read_budget, spent
+from synthesis.llm.ledger import read_budget, spent, spent_on
 from synthesis.llm.writers import configured, endpoints, recorded
 from synthesis.models import LoopSettings, ModelCall, Sample, SampleCount, SynthesisRun
 from synthesis.samples.counts import BY_RULE
@@ -55,7 +56,8 @@ def standing() -> Writing:
         found.keeps.append(f"{str(running).capitalize()} is under way: one at a time.")
     if llm:
         found.left = budget_left(chosen)
-        found.keeps += _unpaid(found)
+        if why := _unpaid(found):
+            found.keeps.append(why)
     return found
 
 
@@ -79,17 +81,13 @@ def month() -> datetime:
     return database_now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def spent_this_month() -> dict[str, float]:
-    """What automatic runs, and those that wrote their rejected samples again, have spent since the month began."""
-    calls = ModelCall.objects.filter(job__in=automatic_runs().values("job"), sent_at__gte=month())
-    tokens = Sum(F("prompt_tokens") + F("completion_tokens"))
-    sums = calls.aggregate(calls=Count("pk"), tokens=tokens, money=Sum("cost"))
-    return {name: sums[name] or 0 for name in LIMITS}
-
-
 def budget_left(chosen: LoopSettings) -> dict[str, float]:
-    spent = spent_this_month() if chosen.budget else {}
-    return {name: most - spent[name] for name, most in chosen.budget.items()}
+    """Without what automatic runs, and those that wrote their rejected samples again, have spent this month."""
+    if not chosen.budget:
+        return {}
+    calls = ModelCall.objects.filter(job__in=automatic_runs().values("job"), sent_at__gte=month())
+    used = spent_on(calls)
+    return {name: most - getattr(used, name) for name, most in chosen.budget.items()}
 
 
 def payable() -> dict[str, float] | None:
@@ -116,32 +114,24 @@ def limits_nothing(chosen: LoopSettings) -> bool:
     return not (chosen.budget.keys() - ({"money"} if not priced else set()))
 
 
-def _unpaid(found: Writing) -> list[str]:
-    """Why the language model may not be asked for what is due."""
+def _unpaid(found: Writing) -> str:
+    """Why the language model may not be asked for what is due; empty where it may."""
     try:
         endpoints()
     except TraceError as error:
-        return [str(error)]
+        return str(error)
     chosen = found.settings
     if not chosen.budget:
-        return [
-            "A language model writes here, and no admin has said what automatic runs may spend in a month."
-        ]
+        return "A language model writes here, and no admin has said what automatic runs may spend in a month."
     if limits_nothing(chosen):
-        return [
-            "No prices are set (LLM_GENERATOR_PRICE_IN and the like), so a budget of money alone limits nothing."
-        ]
+        return "No prices are set (LLM_GENERATOR_PRICE_IN and the like), so a budget of money alone limits nothing."
     month_name = f"{month():%B}"
     if gone := [name for name, left in found.left.items() if left <= 0]:
-        return [f"The budget of {month_name} is spent: {_told(chosen.budget, gone)}."]
-    if not (numbers := list(found.due.values())[:AT_ONCE]):
-        return []
-    over = estimate_new(numbers, budget=found.left).over
-    return [f"More is needed than what {month_name} has left: {', '.join(over)}."] if over else []
-
-
-def _told(budget: Mapping[str, float], names: list[str]) -> str:
-    return ", ".join(f"{budget[name]:,.10g} {name}" for name in names)
+        told = ", ".join(f"{chosen.budget[name]:,.10g} {name}" for name in gone)
+        return f"The budget of {month_name} is spent: {told}."
+    numbers = list(found.due.values())[:AT_ONCE]
+    over = estimate_new(numbers, budget=found.left).over if numbers else ()
+    return f"More is needed than what {month_name} has left: {', '.join(over)}." if over else ""
 
 
 def sweep() -> int:
@@ -188,9 +178,8 @@ def _whole(left: Mapping[str, float]) -> dict[str, float]:
 @transaction.atomic
 def loop_save(*, actor: Any, **fields: Any) -> LoopSettings:
     """Change what goes on by itself. fields: those of LoopSettings. Raises TraceError naming the field."""
-    LoopSettings.objects.get_or_create(pk=LoopSettings.ROW)
-    row = LoopSettings.objects.select_for_update(of=("self",)).get(pk=LoopSettings.ROW)
-    before = said(row)
+    row, _ = LoopSettings.objects.select_for_update(of=("self",)).get_or_create(pk=LoopSettings.ROW)
+    before = model_to_dict(row, FIELDS)
     for name, value in fields.items():
         setattr(row, name, value)
     in_range("per_rule", row.per_rule, most=PER_RULE)
@@ -198,13 +187,8 @@ def loop_save(*, actor: Any, **fields: Any) -> LoopSettings:
     if not 0 <= row.most_load <= HIGHEST_LOAD:
         hint = f"Use 0 (not asked) to {HIGHEST_LOAD:g}."
         raise TraceError(f"{row.most_load} is out of range.", code="bad_option", where="most_load", hint=hint)
-    if (now := said(row)) != before:
+    if (now := model_to_dict(row, FIELDS)) != before:
         row.changed_by = actor
         row.save()
         audit_models.record(actor=actor, action="loop.changed", obj=row, detail={"was": before, "now": now})
     return row
-
-
-def said(row: LoopSettings) -> dict[str, Any]:
-    """The settings as the audit log keeps them."""
-    return {name: getattr(row, name) for name in FIELDS}

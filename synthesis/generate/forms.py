@@ -85,13 +85,11 @@ class SynthesisForm(forms.Form):
         return writer
 
     def clean(self) -> dict[str, Any]:
+        """The rule is typed as `CODE`, or `domain/CODE` where two domains have the code."""
         data: dict[str, Any] = self.cleaned_data
-        if (code := data.get("rule", "").strip()) and data.get("branch") == "rule":
-            self._choose_rule(data, code)
-        return data
-
-    def _choose_rule(self, data: dict[str, Any], typed: str) -> None:
-        """`CODE`, or `domain/CODE` where two domains have the code."""
+        typed = data.get("rule", "").strip()
+        if not typed or data.get("branch") != "rule":
+            return data
         domain, _, code = typed.rpartition("/")
         domain = domain or data.get("domain", "")
         rules = Rule.objects.filter(code__iexact=code)
@@ -104,6 +102,7 @@ class SynthesisForm(forms.Form):
             self.add_error("rule", f"{found[0].code} is not published, so nothing may be written for it yet.")
         else:
             data["rule"], data["domain"] = found[0].code, found[0].domain_id
+        return data
 
     def options(self) -> dict[str, Any]:
         """What `services.synthesis_start` and the estimate take, from what could be read of the form."""

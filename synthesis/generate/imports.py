@@ -7,7 +7,6 @@ are replaced in the queries before they are stored, as in every text of people; 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import tee
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +68,9 @@ def samples_import(
     catalog = load_catalog(neighbours=False)
     counts = ImportCounts()
     different: dict[str, QueryRow] = {}  # by their keys, the first of equal rows
-    for row in _scrubbed(_rows(path, split, catalog, counts)):
+    typed = list(_rows(path, split, catalog, counts))
+    for said, done in zip(typed, scrub_many(row.query for row in typed), strict=True):
+        row = QueryRow(done.text, said.tools, said.query, tuple(done.kinds))
         counts.repeated += different.setdefault(content_hash(_inputs(row)), row) is not row
     firewall = benchmark_firewall()
     rows = {key: row for key, row in different.items() if firewall.check(row.query) is None}
@@ -120,12 +121,6 @@ def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) ->
             counts.refuse(where, f"'{unknown[0]}' is not in the catalog")
         else:
             yield QueryRow(" ".join(query.split()), tuple(dict.fromkeys(tools)))
-
-
-def _scrubbed(rows: Iterator[QueryRow]) -> Iterator[QueryRow]:
-    ours, theirs = tee(rows)
-    for row, done in zip(ours, scrub_many(row.query for row in theirs), strict=True):
-        yield QueryRow(done.text, row.tools, row.query, tuple(done.kinds))
 
 
 def _inputs(row: QueryRow) -> dict[str, Any]:

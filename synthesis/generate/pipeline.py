@@ -2,17 +2,16 @@
 
 In: a Unit (what to write). Out: an Outcome with every attempt. No database: many units are under way in one event
 loop, and a killed run loses only those. The first try and `retries` more; then the sample is dropped. Below: many
-samples side by side, `written` in a thread of its own, `written_here` for writers that never wait.
+samples side by side, written in a thread of its own.
 """
 
 import asyncio
 import queue
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -26,7 +25,7 @@ from synthesis.core.queries import (
     trace_request,
 )
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import FATAL
+from trace_site.lib.llm.exchange import FATAL
 
 # going on with the next sample would fail the same way, or ask what no book knows of
 STOPS = FATAL | {"ledger_down", "bad_prompt"}
@@ -188,18 +187,6 @@ PAUSE = 0.25  # seconds, at most
 GENTLE = frozenset({"llm_budget"})
 
 
-def written_here(pipeline: Pipeline, units: Iterable[Unit]) -> Iterator[list[Outcome]]:
-    """Outcomes in batches, one unit after the other, in the caller's thread."""
-
-    async def all_of(batch: list[Unit]) -> list[Outcome]:
-        return [await pipeline.make(unit) for unit in batch]
-
-    rest = iter(units)
-    with asyncio.Runner() as runner:
-        while batch := list(islice(rest, BATCH)):
-            yield runner.run(all_of(batch))
-
-
 def written(
     pipeline: Pipeline,
     units: Iterable[Unit],
@@ -213,21 +200,23 @@ def written(
     `check` is called all the time and may raise; `close` is awaited at the end in the loop. Raises what a unit raises,
     once what ended before it has been handed over.
     """
-    rest = iter(units)
-    loop = _Loop(pipeline, workers, close)
+    rest, loop = iter(units), _Loop(pipeline, workers, close)
     under_way, pause = 0, 0.0
     try:
         while True:
-            fresh = list(islice(rest, workers + BATCH - under_way))
-            loop.feed(fresh)
+            fresh = [] if loop.stopped_by else list(islice(rest, workers + BATCH - under_way))
+            loop.begin(fresh)
             under_way += len(fresh)
-            if not under_way or not (batch := loop.take(check, pause)):
+            if not under_way:
                 break
+            ended = loop.take(check, pause)
             began = time.monotonic()
-            yield batch
+            if batch := [outcome for outcome in ended if outcome is not None]:
+                yield batch
             pause = min(PAUSE, COMPANY * (time.monotonic() - began))
-            under_way -= len(batch)
-        loop.end()
+            under_way -= len(ended)
+        if loop.stopped_by is not None:
+            raise loop.stopped_by
     finally:
         loop.cancel()
 
@@ -236,88 +225,66 @@ class _Loop:
     """The event loop's thread. Methods without an underscore belong to the caller's thread."""
 
     def __init__(self, pipeline: Pipeline, workers: int, close: Close | None) -> None:
-        self._pipeline, self._workers, self._close = pipeline, workers, close
-        self._inbox: asyncio.Queue[Unit | None] = asyncio.Queue()
-        self._out: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
-        self._stopped_by: TraceError | None = None
-        self._main: asyncio.Task[None] | None = None
-        self._over = False
+        self.stopped_by: BaseException | None = None
+        self._is_over = False  # nothing is begun any more
+        self._pipeline, self._close = pipeline, close
+        self._slots, self._over = asyncio.Semaphore(workers), asyncio.Event()
+        self._under_way: set[Future[Outcome | None]] = set()
+        self._ended: queue.SimpleQueue[Future[Outcome | None]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writing")
-        self._ended = self._thread.submit(self._run)
-        self._ended.add_done_callback(lambda _: self._out.put(None))
+        self._thread.submit(self._run)
 
-    def feed(self, units: Iterable[Unit | None]) -> None:
+    def begin(self, units: Iterable[Unit]) -> None:
         for unit in units:
-            self._tell(partial(self._inbox.put_nowait, unit))
+            future = asyncio.run_coroutine_threadsafe(self._made(unit), self._loop)
+            self._under_way.add(future)
+            future.add_done_callback(self._note)
 
-    def take(self, check: Callable[[], None], pause: float) -> list[Outcome]:
-        """What has ended `pause` seconds after the first; nothing when the loop has ended by itself."""
-        first = self._first(check)
-        batch: list[Outcome] = []
-        if first is not None and self._out.qsize() < BATCH:
+    def take(self, check: Callable[[], None], pause: float) -> list[Outcome | None]:
+        """What has ended `pause` seconds after the first; None for what came to nothing."""
+        future = None
+        while future is None:
+            check()
+            with suppress(queue.Empty):
+                future = self._ended.get(timeout=POLL)
+        if self._ended.qsize() < BATCH:
             time.sleep(pause)
-        while first is not None:
-            batch.append(first)
-            if len(batch) == BATCH or self._out.empty():
-                return batch
-            first = self._out.get()
-        self._out.put(None)
-        return batch
-
-    def end(self) -> None:
-        """Wait until all is done; raises what went wrong."""
-        self.feed([None] * self._workers)
-        self._ended.result()
+        ended = [future]
+        while len(ended) < BATCH and not self._ended.empty():
+            ended.append(self._ended.get())
+        self._under_way.difference_update(ended)
+        return [None if one.cancelled() or one.exception() else one.result() for one in ended]
 
     def cancel(self) -> None:
         """Cancel what is under way, wait until its books are closed."""
-        self._tell(self._stop)
+        self._cancel_all()
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.shutdown()
 
-    def _first(self, check: Callable[[], None]) -> Outcome | None:
-        while True:
-            check()
-            try:
-                return self._out.get(timeout=POLL)
-            except queue.Empty:
-                continue
+    async def _made(self, unit: Unit) -> Outcome | None:
+        async with self._slots:
+            return None if self._is_over else await self._pipeline.make(unit)
 
-    def _tell(self, what: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(what)
+    def _note(self, future: Future[Outcome | None]) -> None:
+        """A unit has ended, in whatever way."""
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self.stopped_by, self._is_over = error, True
+            if getattr(error, "code", "") not in GENTLE:
+                self._cancel_all()
+        self._ended.put(future)
+
+    def _cancel_all(self) -> None:
+        self._is_over = True  # a slot that comes free meanwhile begins nothing
+        for future in list(self._under_way):
+            future.cancel()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._all())
+            runner.run(self._until_over())
 
-    def _stop(self) -> None:
-        self._over = True
-        if self._main is not None:
-            self._main.cancel()
-
-    async def _all(self) -> None:
-        self._main = asyncio.current_task()
-        try:
-            if not self._over:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(self._workers):
-                        group.create_task(self._work())
-        except ExceptionGroup as errors:
-            told = errors.subgroup(TraceError) or errors
-            raise told.exceptions[0] from None
-        finally:
-            if self._close is not None:
-                await self._close()
-        if self._stopped_by is not None:
-            raise self._stopped_by
-
-    async def _work(self) -> None:
-        while (unit := await self._inbox.get()) is not None and not self._over:
-            try:
-                self._out.put(await self._pipeline.make(unit))
-            except TraceError as error:
-                if error.code not in GENTLE:
-                    raise
-                self._stopped_by, self._over = error, True
-                self.feed([None] * self._workers)
+    async def _until_over(self) -> None:
+        await self._over.wait()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+        if self._close is not None:
+            await self._close()

@@ -6,7 +6,7 @@ old row; planning again when nothing is missing plans nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -76,10 +76,11 @@ def inputs_of(
     params: Mapping[str, Any],
     writers: Writers,
     catalog: CatalogView,
-    rules: Mapping[int, RuleText],
+    rules: Iterable[tuple[RuleVersion, RuleText]],
 ) -> Inputs:
+    texts = {version.pk: text for version, text in rules}
     share = read_recipe(params.get("recipe", {})).trace.permission_share
-    return Inputs.today(catalog, rules, branch, writers, share)
+    return Inputs.today(catalog, texts, branch, writers, share)
 
 
 def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
@@ -143,8 +144,7 @@ def planned(
     """The plan of a rule or RRB run over the samples as they stand; reads only."""
     reached = (params.get("domain", ""), params.get("rule", ""), params.get(AUTOMATIC, ()))
     rules = published_rules(*reached) if branch == "rule" else []
-    texts = {version.pk: text for version, text in rules}
-    found = RunPlan(inputs_of(branch, params, writers, catalog, texts), seed)
+    found = RunPlan(inputs_of(branch, params, writers, catalog, rules), seed)
     rewrite = params.get("outdated", REWRITE) == REWRITE
     if branch == "rule":
         _rules(found, rules, params, writers, rewrite)
@@ -163,8 +163,7 @@ def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) ->
     waiting = run.samples.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
     if not waiting.exists():
         return False
-    texts = {version.pk: text for version, text in published_rules()}
-    inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
+    inputs = inputs_of(run.branch, run.params, writers, catalog, published_rules())
     old = [row.pk for row, state in inputs.states(rows_of(waiting)) if state != State.CURRENT]
     give_up(run, old, MOVED)
     newer = list(run.samples.filter(FILLED, machine=Sample.Machine.PENDING).values_list("pk", flat=True))

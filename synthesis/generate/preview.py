@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import Max
 
 from catalog.models import NeighbourList, Tool
-from catalog.selectors import tools_by_name
+from catalog.selectors import tools_by_id, tools_by_name
 from rules.core.rule import RuleContent, make_content
 from rules.core.rules_file import base_code
 from rules.models import Rule
@@ -23,7 +23,7 @@ from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.plan import shuffled_pool
-from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, Writers
+from synthesis.core.queries import RULE_STYLES, QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.generate.pipeline import candidate_of
@@ -32,7 +32,7 @@ from synthesis.llm.writers import clients, configured, endpoints, llm_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import FewShots, telling_writers
-from synthesis.samples.sources import few_shot_queries, published_codes, tool_text
+from synthesis.samples.sources import clause_of, few_shot_queries, published_codes, tool_text
 from synthesis.samples.staleness import GONE
 from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError
@@ -159,17 +159,12 @@ def _tools_around(said: RuleContent) -> tuple[dict[str, Tool], dict[str, list[st
     own = tools_by_name(list(said.tools))
     if said.target not in own:
         raise TraceError(f"'{said.target}' is not in the catalog.", code="unknown_tool")
-    rows = NeighbourList.objects.filter(tool__in=[tool.pk for tool in own.values()])
-    lists = dict(rows.values_list("tool_id", "neighbour_ids"))
-    others = Tool.objects.filter(status=Tool.Status.ACTIVE).defer("embedding", "search", "words")
-    found = others.in_bulk({pk for ids in lists.values() for pk in ids})
-    near = {
-        name: [found[pk].name for pk in lists.get(tool.pk, ()) if pk in found] for name, tool in own.items()
-    }
-    named = {tool.name: tool for tool in found.values()}
-    active = {name: tool for name, tool in own.items() if tool.status == Tool.Status.ACTIVE}
-    order = [*active, *(name for names in near.values() for name in names)]
-    return {name: active.get(name) or named[name] for name in dict.fromkeys(order)}, near
+    lists = NeighbourList.objects.filter(tool__in=own.values()).values_list("tool__name", "neighbour_ids")
+    near = dict(lists)
+    others = tools_by_id([pk for name in own for pk in near.get(name, ())])
+    known = {tool.pk: tool for tool in (*own.values(), *others) if tool.status == Tool.Status.ACTIVE}
+    names = {name: [known[pk].name for pk in near.get(name, ()) if pk in known] for name in own}
+    return {tool.name: tool for tool in known.values()}, names
 
 
 def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, code: str) -> RuleText:
@@ -180,11 +175,7 @@ def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, cod
         target=said.target,
         confusables=said.confusables,
         text=said.text,
-        clauses=tuple(
-            Clause(row["when"], row["route_to"], row["exception"], tuple(row["signals"]))
-            for row in said.clauses
-            if row["when"] and row["route_to"]
-        ),
+        clauses=tuple(clause_of(row) for row in said.clauses if row["when"] and row["route_to"]),
         hash=said.content_hash(),
         domain=rule.domain_id if rule else target.domain_id if target else "",
     )

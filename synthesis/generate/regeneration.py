@@ -5,7 +5,6 @@ rejected samples. Runs start from a button, or by themselves once enough wait; n
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -62,7 +61,10 @@ def _never(sample: Sample) -> str:
         return "An imported query is nobody's to write: correct it and import it again."
     if not sample.slot:
         return "It was made before places in the plan were kept."
-    if times_written(sample) >= MOST:
+    # how often what stood there, for its rule version, was written again or is to be
+    rows = Regeneration.objects.filter(sample__branch=sample.branch, sample__slot=sample.slot)
+    rows = rows.filter(sample__rule_version=sample.rule_version_id).exclude(sample=sample)
+    if rows.filter(Q(state__in=WRITTEN_AGAIN) | Q(replacement__isnull=False)).count() >= MOST:
         return f"Written again {MOST} times in this place and rejected each time: dropped."
     return ""
 
@@ -136,13 +138,6 @@ def _release_stopped() -> None:
     Regeneration.objects.filter(pk__in=[pk for pk, _ in taken]).update(state=State.WAITING, run=None)
 
 
-def times_written(sample: Sample) -> int:
-    """How often what stood in the sample's slot, for its rule version, was written again or is to be."""
-    rows = Regeneration.objects.filter(sample__branch=sample.branch, sample__slot=sample.slot)
-    rows = rows.filter(sample__rule_version=sample.rule_version_id).exclude(sample=sample)
-    return rows.filter(Q(state__in=WRITTEN_AGAIN) | Q(replacement__isnull=False)).count()
-
-
 def refusals(sample: Sample) -> list[Decision]:
     """The rejections of a sample that were not taken back, in order."""
     rows = list(Decision.objects.filter(sample=sample, policy="").order_by("pk"))
@@ -175,15 +170,6 @@ def again() -> Again:
     return Again(waiting, sum(c for *_, c in counts) - waiting - sum(stopped.values()), stopped)
 
 
-def runs_of_waiting() -> list[tuple[SynthesisRun, int, int]]:
-    """[(a run, how many of its samples the button writes again, of how many the trace alone)]"""
-    rows = Regeneration.objects.filter(Q(state=State.WAITING) | HELD_BY_STOPPED).order_by()
-    only = Count("pk", filter=Q(decision__reason="bad_trace"))
-    counts = list(rows.values_list("sample__run").annotate(count=Count("pk"), traces=only))
-    runs = SynthesisRun.objects.in_bulk([run for run, *_ in counts])
-    return [(runs[run], count, traces) for run, count, traces in counts]
-
-
 def is_due() -> bool:
     """Whether enough wait, or one long enough, and none is being written."""
     most, minutes = settings.REVIEW_REGENERATE_COUNT, settings.REVIEW_REGENERATE_MINUTES
@@ -214,8 +200,7 @@ def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: Ca
         run.refresh_from_db()
         drop_overtaken(run, writers, catalog)
         before = count(run)
-        texts = {version.pk: text for version, text in published_rules()}
-        inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
+        inputs = inputs_of(run.branch, run.params, writers, catalog, published_rules())
         rows = _rows(run, writers, inputs)
         taken = set(Sample.objects.filter(key__in=[row.key for _, row in rows]).values_list("key", flat=True))
         for asked, row in rows:
@@ -281,12 +266,14 @@ def _row(run: SynthesisRun, writer: str, inputs: Inputs, asked: Regeneration) ->
     return row
 
 
-def calls_to_write_again(waiting: Iterable[tuple[SynthesisRun, int, int]]) -> Figure:
-    """What that would ask of models. waiting: (a run, how many of its samples, of how many the trace alone)."""
-    asking = [(count, traces) for run, count, traces in waiting if run.writer.startswith("llm")]
-    if not asking:
+def calls_to_write_again() -> Figure:
+    """What the button would ask of models; one query."""
+    rows = Regeneration.objects.filter(Q(state=State.WAITING) | HELD_BY_STOPPED)
+    kept = Count("pk", filter=Q(decision__reason="bad_trace"))
+    found = rows.filter(sample__run__writer__startswith="llm").aggregate(count=Count("pk"), kept=kept)
+    if not found["count"]:
         return Figure(0, "the offline writers ask no model")
-    kept = sum(traces for _, traces in asking)
-    calls = RETRIES * sum(3 * count - traces for count, traces in asking)
     basis = "a query, a trace and a judge call each, a quarter more for retries"
-    return Figure(round(calls), f"{basis}; {kept} keep their query" if kept else basis)
+    if found["kept"]:
+        basis += f"; {found['kept']} keep their query"
+    return Figure(round(RETRIES * (3 * found["count"] - found["kept"])), basis)

@@ -4,7 +4,7 @@ Killed at any moment it goes on with the rows still pending; no row is written t
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,11 @@ from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.imports import untraced
-from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written, written_here
+from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again
 from synthesis.generate.selectors import run_counts
-from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, run_budget, spent
+from synthesis.llm.ledger import LOST, DatabaseLedger, patiently, spent
 from synthesis.llm.prompts import source
 from synthesis.llm.writers import clients, endpoints, llm_writers
 from synthesis.models import Attempt, Decision, ModelCall, PromptVersion, Regeneration, Sample, SynthesisRun
@@ -36,7 +36,8 @@ from synthesis.samples.staleness import STANDING
 from synthesis.samples.units import alone, equation, join_all, take_over, writing_elsewhere
 from trace_site.jobs import Job, JobContext, JobPostponed
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.limiter import Budget
 
 PER_SLOT = 2  # samples under way for each exchange an endpoint takes: one waits or is filtered, another asks
 
@@ -52,16 +53,15 @@ class Staff:
     def written(
         self, pipeline: Pipeline, units: Iterable[Unit], check: Callable[[], None]
     ) -> Iterator[list[Outcome]]:
-        """Outcomes in batches. Offline writers never wait, so one thread is the fastest."""
-        if not self.clients:
-            return written_here(pipeline, units)
+        """Outcomes in batches. Writers without a client never wait, so one sample is under way at a time."""
 
         async def close() -> None:
             for client in self.clients:
                 await client.close()
 
         slots = {client.endpoint.base_url: client.endpoint.concurrency for client in self.clients}
-        return written(pipeline, units, PER_SLOT * sum(slots.values()), check=check, close=close)
+        workers = PER_SLOT * sum(slots.values()) or 1
+        return written(pipeline, units, workers, check=check, close=close)
 
 
 def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
@@ -72,7 +72,8 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
     if run.writer == RECORDED:
         return Staff(recorded_writers(recipe, ledger), ledger)
     models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
-    made = clients(endpoints(models), ledger, run_budget(run, job))
+    limits = run.params.get("budget")
+    made = clients(endpoints(models), ledger, Budget(**limits, spent=spent(job)) if limits else None)
     for client in made.values():
         if not client.manner:  # another process has learnt it
             client.manner.update(run.params.get("adapted", {}).get(client.endpoint.model, {}))
@@ -306,17 +307,19 @@ def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers
 
 def _over_budget(run: SynthesisRun, job: Job) -> TraceError:
     """The sentence of a run that stopped at its budget, with the figures."""
-    limits, used = run.params["budget"], spent(job)
-    told = {name: (getattr(used, name), limits[name]) for name in LIMITS if name in limits}
+    limits, used = run.params["budget"], asdict(spent(job))
     figures = ", ".join(
-        f"{took:,.2f} of {most:,.2f} spent" if name == "money" else f"{took:,} of {most:,} {name}"
-        for name, (took, most) in told.items()
+        f"{took:,.2f} of {limits[name]:,.2f} spent"
+        if name == "money"
+        else f"{took:,} of {limits[name]:,} {name}"
+        for name, took in used.items()
+        if name in limits
     )
     left = equation(run).missing
     return TraceError(
         f"stopped at its budget: {figures}; {left:,} samples are not written.",
         code="llm_budget",
         hint="Raise the budget and resume; what was paid is not paid again.",
-        extra={"budget": limits, **{name: getattr(used, name) for name in LIMITS}, "left": left},
+        extra={"budget": limits, **used, "left": left},
         permanent=True,
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
@@ -36,15 +36,9 @@ NEXT_STEPS = {
 
 def started_with(run: SynthesisRun) -> dict[str, Any]:
     """What a run was started with, and the styles it skipped with the rule of each; two queries at most."""
-    codes = {entry["rule"] for entry in run.skipped if entry.get("rule")}
-    rules = Rule.objects.filter(code__in=codes).values_list("code", "domain_id", "pk") if codes else []
-    ids: dict[Any, int] = {}
-    for code, domain, pk in rules:
-        ids[code] = ids[code, domain] = pk
-    skipped = [
-        {**entry, "id": ids.get((entry.get("rule"), entry.get("domain")), ids.get(entry.get("rule")))}
-        for entry in run.skipped
-    ]
+    codes = {entry["rule"] for entry in run.skipped}
+    ids = dict(Rule.objects.filter(code__in=codes).values_list("code", "pk")) if codes else {}
+    skipped = [{**entry, "id": ids.get(entry["rule"])} for entry in run.skipped]
     recipe = run.params.get("recipe", {})
     stages = run.samples.values_list("made_from__stages", flat=True).first() or {}
     prompts = [
@@ -223,26 +217,24 @@ class SliceCounts:
 
 @dataclass(slots=True)
 class Funnel:
-    """`given_up`: units of the whole run that are not written any more, by reason."""
+    """`given_up`: units of the whole run that are not written any more, by reason. `groups`: for whoever asks."""
 
     total: SliceCounts
     checks: list[tuple[str, int]] = field(default_factory=list)
     axes: list[tuple[str, int]] = field(default_factory=list)
     errors: list[tuple[str, int]] = field(default_factory=list)
     given_up: list[tuple[str, int]] = field(default_factory=list)
+    groups: list[SliceCounts] = field(default_factory=list)
 
 
 def funnel(part: Slice) -> Funnel:
     """A few queries whatever the size: samples once, attempts once by what they ended with."""
     total = SliceCounts(part, **part.samples().aggregate(**OF_SAMPLES))
-    given_up: Counter[str] = Counter()
+    checks, axes, errors, given_up = (Counter[str]() for _ in range(4))
     if not part.narrowed:
         run = SynthesisRun.objects.only("units").get(pk=part.run)
         total.planned = total.planned if run.units is None else run.units
         given_up.update(reasons(run))
-    checks: Counter[str] = Counter()
-    axes: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
     tried = part.attempts().annotate(**REFUSED_BY).values_list("outcome", "error_code", *REFUSED_BY)
     ended = tried.annotate(Count("id"), first=Count("id", filter=Q(number=1))).order_by()
     for outcome, code, refused, failed, count, first in ended:
@@ -253,7 +245,7 @@ def funnel(part: Slice) -> Funnel:
         checks.update(dict.fromkeys(refused or (), count))  # one attempt may fail several checks
         axes.update(dict.fromkeys(failed or (), count))
         errors[code or "error"] += count if outcome == "error" else 0
-    return Funnel(total, *(_listed(one) for one in (checks, axes, errors, given_up)))
+    return Funnel(total, _listed(checks), _listed(axes), _listed(errors), _listed(given_up))
 
 
 def run_counts(run: SynthesisRun) -> dict[str, Any]:
@@ -262,24 +254,18 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
     filtered, judged_out, errors: attempts refused. calls: HTTP exchanges, lost and failed ones too.
     """
     found, units, books = funnel(Slice(run.pk)), equation(run), job_books(run.job)
-    paid = books["total"]
+    paid = ("calls", "tokens", "cost", "unwrapped")
     tried = ("filtered", "judged_out", "attempts", "errors")
     return {
-        "planned": units.planned,
-        "given_up": units.given_up,
+        **asdict(units),
         "missing": units.missing,
         "written": units.ready + units.dropped,
-        "ready": units.ready,
-        "dropped": units.dropped,
-        "calls": paid["calls"],
-        "tokens": paid["tokens"],
-        "cost": paid["cost"],
+        **{name: books["total"][name] for name in paid},
         **{name: getattr(found.total, name) for name in tried},
         "checks": dict(found.checks),
         "axes": dict(found.axes),
         "error_codes": dict(found.errors),
         "error_texts": books["error_texts"],
-        "unwrapped": paid["unwrapped"],
         "adapted": run.params.get("adapted", {}),
         "skipped": len(run.skipped),
         "run": run.pk,

@@ -23,6 +23,9 @@ class Counted(Shape):
     name: str
     count: int
 
+    def to_representation(self, pair: tuple[str, int]) -> dict[str, Any]:
+        return dict(zip(("name", "count"), pair, strict=True))
+
 
 class Progress(Shape, of=Job):
     """Of a run's job. `rate`: samples a second; `seconds_left`: null when unknown."""

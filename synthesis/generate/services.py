@@ -10,7 +10,7 @@ from catalog.models import Domain
 from rules.models import Rule
 from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.ledger import read_budget, refuse_spent, spent
+from synthesis.llm.ledger import read_budget, spent
 from synthesis.llm.writers import clients, endpoints, recorded
 from synthesis.models import SynthesisRun
 from trace_site import jobs
@@ -18,7 +18,7 @@ from trace_site.audit import models as audit_models
 from trace_site.database import hold_lock
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Endpoint, NoLedger
+from trace_site.lib.llm.exchange import Endpoint, Ledger
 
 BRANCHES = ("rrb", "rule", "imported")
 OUTDATED = ("rewrite", "keep")
@@ -163,7 +163,15 @@ def synthesis_resume(
     if run.job is None or not jobs.retry(run.job, actor=actor):
         state = run.job.state if run.job else "an import"
         raise TraceError(f"it is {state}; only a stopped run can go on.", code="job_state", where=str(run))
-    refuse_spent(limits, spent(run.job))
+    used = spent(run.job)
+    for name, most in limits.items():
+        if most <= getattr(used, name):
+            raise TraceError(
+                f"{getattr(used, name):,} are spent already.",
+                code="bad_option",
+                where=f"budget.{name}",
+                hint="Choose a higher limit.",
+            )
     if limits != run.params.get("budget", {}):
         detail = {"was": run.params.get("budget", {}), "budget": limits}
         audit_models.record(actor=actor, action="synthesis.budget_changed", obj=run, detail=detail)
@@ -174,7 +182,7 @@ def synthesis_resume(
 
 async def _probe(found: dict[str, Endpoint]) -> dict[str, Any]:
     """Until every model has answered. {"adapted": {model: what it does not take}}, empty where all take everything."""
-    asked = list(dict.fromkeys(clients(found, NoLedger()).values()))
+    asked = list(dict.fromkeys(clients(found, Ledger()).values()))
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await asyncio.gather(*(client.probe() for client in asked))

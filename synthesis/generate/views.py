@@ -1,7 +1,6 @@
 """Pages of synthesis runs: all of them, one with its live funnel and its books, cancel and resume."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -20,14 +19,14 @@ from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_cou
 from synthesis.generate.yields import ORDERS, SHOWS, TARGET, chosen_rows, rule_yields
 from synthesis.llm.ledger import LIMITS, job_books
 from synthesis.llm.ledger import spent as job_spent
-from synthesis.llm.writers import endpoints
+from synthesis.llm.writers import endpoints, recorded
 from synthesis.models import SynthesisRun
 from synthesis.samples.counts import sample_totals
 from synthesis.samples.rejections import rejections_of_published
 from trace_site import jobs
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import Page, keyset, number_of
+from trace_site.paging import keyset, number_of, sliced
 from trace_site.views import refresh_at_end
 
 ROWS = 100  # groups on one page of the funnel's table
@@ -49,8 +48,8 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
 def started_page(request: HttpRequest, pk: int) -> dict[str, Any]:
     """The table and the books come after the figures: a big run's page shows its funnel at once."""
     context = live_context(request, pk)
-    by = request.GET.get("by", "")
-    context["rest"] = f"{context['part'].query}&by={by if by in GROUPS else ''}&after={_start(request)}"
+    by, after = request.GET.get("by", ""), number_of(request.GET.get("after", ""), digits=6)
+    context["rest"] = f"{context['part'].query}&by={by if by in GROUPS else ''}&after={after}"
     return context | selectors.started_with(context["run"])
 
 
@@ -66,7 +65,17 @@ def run_live(request: HttpRequest, pk: int) -> HttpResponse:
 def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     """The funnel's table, which a run of thousands of rules refreshes less often than its figures."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
-    return render(request, "synthesis/_funnel.html", {"run": run} | group_context(request, run))
+    part = part_of(request, pk)
+    # what a slice has only one of is not worth a table by it
+    alike = {name for name in ("domain", "rule") if run.params.get(name)}  # all samples of the run
+    alike |= set() if run.branch == SynthesisRun.Branch.RULE else {"rule"}
+    levels = [name for name in GROUPS if name not in part.narrowed and name not in alike]
+    by = request.GET.get("by", "")
+    by = by if by in levels else (levels or ["style"])[0]
+    rows = groups(part, by)
+    page = sliced(rows, request.GET.get("after", ""), ROWS)
+    context = {"run": run, "part": part, "by": by, "levels": levels, "groups": page}
+    return render(request, "synthesis/_funnel.html", context | {"groups_total": len(rows)})
 
 
 def part_of(request: HttpRequest, pk: int) -> Slice:
@@ -97,26 +106,6 @@ def run_books(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the run's calls by purpose and model, and their errors by code."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
     return render(request, "synthesis/_books.html", {"run": run, "books": job_books(run.job)})
-
-
-def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
-    """One page of the table. What a slice has only one of is not worth a table by it."""
-    part = part_of(request, run.pk)
-    alike = {name for name in ("domain", "rule") if run.params.get(name)}  # all samples of the run
-    alike |= set() if run.branch == SynthesisRun.Branch.RULE else {"rule"}
-    levels = [name for name in GROUPS if name not in part.narrowed and name not in alike]
-    by = request.GET.get("by", "")
-    by = by if by in levels else (levels or ["style"])[0]
-    rows = groups(part, by)
-    start = _start(request)
-    shown = rows[start : start + ROWS]
-    page = Page(shown, str(start or ""), str(start + ROWS) if len(rows) > start + ROWS else None)
-    return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
-
-
-def _start(request: HttpRequest) -> int:
-    """The first row of the table's page."""
-    return number_of(request.GET.get("after", ""), digits=6)
 
 
 @require_POST
@@ -188,8 +177,7 @@ def configured() -> dict[str, Any]:
         return {"refusal": str(error)}
     if not all(one.base_url for one in found.values()):
         return {}
-    hosts = {role: urlsplit(one.base_url).netloc for role, one in found.items()}
-    return {"roles": {role: {"model": one.model, "host": hosts[role]} for role, one in found.items()}}
+    return {"roles": {row["role"]: row for row in recorded(found)}}
 
 
 @require_GET
@@ -257,12 +245,11 @@ def yields(request: HttpRequest) -> HttpResponse:
     chosen = chosen_from(request)
     found = rule_yields(chosen["domain"], chosen["target"])
     rows = chosen_rows(found, chosen["show"], chosen["order"])
-    after, start = request.GET.get("after", ""), _start(request)
-    told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
-    for row in rows[start : start + ROWS]:
+    page = sliced(rows, request.GET.get("after", ""), ROWS)
+    told = rejections_of_published(row.rule_id for row in page.rows)
+    for row in page.rows:
         one = told.get(row.rule_id)
         row.rejections = one.short if one and one.rejected else ""
-    page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
     context = {
         "book": {
             "rows": found,
@@ -275,7 +262,7 @@ def yields(request: HttpRequest) -> HttpResponse:
         "chosen": chosen,
         "domains": Domain.objects.all(),
     }
-    return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})
+    return render(request, "synthesis/yield.html", context)
 
 
 def chosen_from(request: HttpRequest) -> dict[str, Any]:
@@ -288,19 +275,6 @@ def chosen_from(request: HttpRequest) -> dict[str, Any]:
         "order": order if order.removeprefix("-") in ORDERS else ORDERS[0],
         "target": target if 0 < target <= 1000 else TARGET,
     }
-
-
-def heads(request: HttpRequest, order: str) -> dict[str, dict[str, str]]:
-    """{column: {"query": the address that sorts by it, or turns it round, "sort": as it is now}}."""
-    found = {}
-    for name in ORDERS:
-        query = request.GET.copy()
-        query.pop("after", None)
-        query["order"] = f"-{name}" if order == name else name
-        ascending = not order.startswith("-")
-        sort = ("ascending" if ascending else "descending") if order.removeprefix("-") == name else ""
-        found[name] = {"query": query.urlencode(), "sort": sort}
-    return found
 
 
 @require_GET

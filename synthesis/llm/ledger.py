@@ -8,9 +8,10 @@ the transaction repeated (each write may be repeated); after some time the waiti
 
 import asyncio
 import queue
-import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeVar
@@ -19,10 +20,11 @@ from django.db import connection, transaction
 from django.db.models import Aggregate, Count, F, FloatField, Max, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
 
-from synthesis.models import ModelCall, ModelReply, SynthesisRun
+from synthesis.models import ModelCall, ModelReply
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError, quoted
-from trace_site.lib.llm import Budget, Exchange, Reply, Spent
+from trace_site.lib.llm.exchange import Exchange, Ledger, Reply
+from trace_site.lib.llm.limiter import Spent
 from trace_site.outages import AWAY
 
 T = TypeVar("T")
@@ -65,13 +67,13 @@ class _Entry:
     reply: ModelReply | None = None
 
 
-class DatabaseLedger:
+class DatabaseLedger(Ledger):
     """For one event loop. `close` it once its calls have ended: what they wrote is committed then."""
 
     def __init__(self, job: Job | None) -> None:
         self.job = job
-        self._inbox: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._inbox: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
 
     async def kept(self, key: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = await self._put(key=key)
@@ -91,21 +93,18 @@ class DatabaseLedger:
         if reply is None:
             exchange.error_code = exchange.error_code or "llm_cancelled"
         state = ModelCall.State.FAILED if reply is None else ModelCall.State.ANSWERED
-        await self._put(closed=self._row(exchange, state), reply=_kept_reply(exchange, reply))
+        await self._put(closed=self._row(exchange, state), reply=reply and _kept_reply(exchange, reply))
 
     def close(self) -> None:
         """Write what was handed in, end the thread. Closing twice does nothing."""
-        if self._thread is not None:
-            self._inbox.put(None)
-            self._thread.join()
-            self._thread = None
+        with suppress(RuntimeError):  # it is closed
+            self._thread.submit(connection.close)
+        self._thread.shutdown()
 
     def _put(self, **parts: Any) -> "asyncio.Future[Any]":
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, daemon=True, name="ledger")
-            self._thread.start()
         entry = _Entry(asyncio.get_running_loop().create_future(), **parts)
         self._inbox.put(entry)
+        self._thread.submit(self._write)
         return entry.waiter
 
     def _row(self, exchange: Exchange, state: str) -> ModelCall:
@@ -128,25 +127,15 @@ class DatabaseLedger:
             ended_at=None if state == ModelCall.State.SENT else Now(),
         )
 
-    def _serve(self) -> None:
-        try:
-            while entries := self._next():
-                self._settle(entries)
-        finally:
-            connection.close()
-
-    def _next(self) -> list[_Entry]:
-        """What waits by now; nothing at the end."""
-        if (first := self._inbox.get()) is None:
-            return []
+    def _write(self) -> None:
+        """What waits by now, together; who comes to it later finds nothing left."""
+        if self._inbox.empty():
+            return
         time.sleep(LINGER)
-        entries = [first]
+        entries = [self._inbox.get()]
         while len(entries) < BATCH and not self._inbox.empty():
-            if (entry := self._inbox.get()) is None:
-                self._inbox.put(None)
-                break
-            entries.append(entry)
-        return entries
+            entries.append(self._inbox.get())
+        self._settle(entries)
 
     def _settle(self, entries: list[_Entry]) -> None:
         try:
@@ -180,17 +169,15 @@ def _committed(entries: list[_Entry]) -> dict[str, Any]:
     return dict(ModelReply.objects.filter(key__in=keys).values_list("key", "response")) if keys else {}
 
 
-def _kept_reply(exchange: Exchange, reply: Reply | None) -> ModelReply | None:
-    if reply is None:
-        return None
+def _kept_reply(exchange: Exchange, reply: Reply) -> ModelReply:
     return ModelReply(
         key=exchange.key,
         purpose=exchange.purpose[:20],
         model=exchange.model[:200],
         prompt_hash=exchange.prompt_hash,
         response=reply.data,
-        prompt_tokens=min(reply.prompt_tokens, MOST),
-        completion_tokens=min(reply.completion_tokens, MOST),
+        prompt_tokens=min(exchange.prompt_tokens, MOST),
+        completion_tokens=min(exchange.completion_tokens, MOST),
     )
 
 
@@ -272,11 +259,6 @@ def job_books(job: Job | None) -> dict[str, Any]:
     }
 
 
-def job_calls(job: Job) -> QuerySet[ModelCall]:
-    """The exchanges themselves, newest first."""
-    return ModelCall.objects.filter(job=job).order_by("-pk")
-
-
 # What a run may spend: calls, tokens and money, counted from the ledger over all attempts of its job.
 #
 # A call that was lost with its process, cancelled or timed out counts in full: its ledger row holds the most it can
@@ -306,25 +288,10 @@ def read_budget(given: Mapping[str, Any] | None) -> dict[str, float]:
 
 def spent(job: Job) -> Spent:
     """What every attempt of the job has spent so far."""
-    rows = ModelCall.objects.filter(job=job)
+    return spent_on(ModelCall.objects.filter(job=job))
+
+
+def spent_on(calls: QuerySet[ModelCall]) -> Spent:
     tokens = Sum(F("prompt_tokens") + F("completion_tokens"))
-    sums = rows.aggregate(calls=Count("pk"), tokens=tokens, money=Sum("cost"))
+    sums = calls.aggregate(calls=Count("pk"), tokens=tokens, money=Sum("cost"))
     return Spent(calls=sums["calls"], tokens=sums["tokens"] or 0, money=sums["money"] or 0.0)
-
-
-def run_budget(run: SynthesisRun, job: Job) -> Budget | None:
-    """The run's budget with what is spent already; None when it has none."""
-    limits = run.params.get("budget") or {}
-    return Budget(**limits, spent=spent(job)) if limits else None
-
-
-def refuse_spent(limits: Mapping[str, float], used: Spent) -> None:
-    """Raise when a limit leaves nothing to spend."""
-    for name, most in limits.items():
-        if most <= getattr(used, name):
-            raise TraceError(
-                f"{getattr(used, name):,} are spent already.",
-                code="bad_option",
-                where=f"budget.{name}",
-                hint="Choose a higher limit.",
-            )

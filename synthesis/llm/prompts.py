@@ -6,7 +6,6 @@ prompt's content, so that no text can close the block it stands in; it is never 
 
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
@@ -21,19 +20,6 @@ from trace_site.lib.errors import TraceError
 FOLDER = Path(__file__).resolve().parent.parent / "prompts"
 MAX_PROMPT = 200_000  # characters
 PLACE = "\0code\0"  # where the code goes; no text of the data holds a NUL
-# what each prompt may name; a file that names anything else is refused
-FIELDS: dict[str, frozenset[str]] = {
-    name: frozenset(fields.split())
-    for name, fields in {
-        "query_rule": """tool_name rule_name rule_text tool_description tools category few_shot n_queries numbers
-            critique""",
-        "query_rrb": "anchor tools tier few_shot number low high critique",
-        "trace": """user_query user_query_permission_targets candidate_pool selected_tools business_rule rule_code
-            verbatim critique""",
-        "suggest_rule": "id tools target confusables why draft failures",
-        "judge": "id query answer trace tools rule_code rule_target rule_text style tier thresholds rubric",
-    }.items()
-}
 # markers of prompts, ours and others', and the control tokens of chat models: a server may read them in plain text
 MARKER = re.compile(r"\b(BEGIN|END|START)(?=[\s_:-]+[A-Z]{2,})")
 CONTROL = re.compile(
@@ -75,12 +61,9 @@ def render(name: str, **fields: Any) -> str:
     """The prompt with its fields filled in. Raises TraceError `bad_prompt` naming file and line, or
     `prompt_too_large`.
     """
-    if set(fields) != FIELDS[name]:
-        wrong = ", ".join(sorted(set(fields) ^ FIELDS[name]))
-        raise _broken(name, f"is filled in with the wrong fields ({wrong})")
     data = {key: _data(value) for key, value in fields.items()}
     try:
-        text = _marked(_template(name, source(name)).render(mark=PLACE, **data))
+        text = _marked(_template(name, source(name), frozenset(fields)).render(mark=PLACE, **data))
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise _broken(name, f"cannot be filled in ({error})", _line_of(error, name)) from error
     if len(text) > MAX_PROMPT:
@@ -94,10 +77,10 @@ def render(name: str, **fields: Any) -> str:
 
 
 @cache
-def _template(name: str, text: str) -> Template:
-    """Compiled under its own file name, which errors tell."""
+def _template(name: str, text: str, fields: frozenset[str]) -> Template:
+    """Compiled under its own file name, which errors tell. It may name nothing but its fields."""
     try:
-        unknown = meta.find_undeclared_variables(_environment.parse(text)) - FIELDS[name] - {"mark"}
+        unknown = meta.find_undeclared_variables(_environment.parse(text)) - fields - {"mark"}
         if unknown:
             raise _broken(name, f"names what it is not given ({', '.join(sorted(unknown))})")
         code = _environment.compile(text, name, f"{name}.jinja")
@@ -116,28 +99,21 @@ def _code(text: str, number: int) -> str:
     return hashlib.sha256(f"{number}|{text}".encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTool:
-    """A tool as a field of a prompt; its texts are harmless, one line each."""
-
-    name: str
-    description: str
-    permissions: tuple[str, ...]
-    deprecated: bool
-
-
 @lru_cache(maxsize=50_000)  # the same tools stand in many prompts
-def prompt_tool(tool: ToolText) -> PromptTool:
+def _tool(tool: ToolText) -> ToolText:
+    """One line for each of its texts."""
     name, description, *permissions = (
         one_line(_harmless(text)) for text in (tool.name, tool.description, *tool.permissions)
     )
-    return PromptTool(name, description, tuple(permissions), tool.deprecated)
+    return ToolText(name, description, tuple(permissions), tool.deprecated)
 
 
 def _data(value: Any) -> Any:
     """Texts without what could be taken for a marker, a model's control token, or what nobody sees."""
     if isinstance(value, str):
         return _harmless(value)
+    if isinstance(value, ToolText):
+        return _tool(value)
     if isinstance(value, dict):
         return {key: _data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -7,25 +7,26 @@ count against its budget, as those of every run do.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from catalog.core.mentions import NameFinder
 from catalog.selectors import tools_by_name
 from rules.book import CatalogNames, cached_book, content_problems
-from rules.core.check import check_rule, has_errors
+from rules.core.check import check_rule
 from rules.core.draft import content_of, fill_draft
 from rules.models import RuleSuggestion
 from rules.suggestions.services import Worded
 from synthesis.core.queries import ToolText
 from synthesis.llm.ledger import DatabaseLedger, read_budget, spent
-from synthesis.llm.prompts import prompt_hash, prompt_tool, render, source
-from synthesis.llm.writers import TEXT, Call, endpoints
+from synthesis.llm.prompts import prompt_hash, render, source
+from synthesis.llm.writers import TEXT, Call, closed_object, endpoints
 from synthesis.models import PromptVersion
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import FATAL, Budget, Client, Endpoint
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import FATAL, Endpoint
+from trace_site.lib.llm.limiter import Budget
 
 PROMPT = "suggest_rule"
 MAX_TOKENS = 1500
@@ -96,7 +97,7 @@ def suggestion_call(row: RuleSuggestion, texts: Mapping[str, ToolText] | None = 
     text = render(
         PROMPT,
         id=_shown(row),
-        tools=[prompt_tool(known[name]) for name in names],
+        tools=[known[name] for name in names],
         target=row.content["target"],
         confusables=row.content["confusables"],
         why=row.why,
@@ -121,14 +122,9 @@ def _shown(row: RuleSuggestion) -> str:
 
 def schema(names: Sequence[str]) -> dict[str, Any]:
     """Of the answer: no tool but these can be named in its fields."""
-
-    def closed(**properties: Any) -> dict[str, Any]:
-        required = {"required": list(properties), "additionalProperties": False}
-        return {"type": "object", "properties": properties, **required}
-
     tool = {"type": "string", "enum": list(names)}
-    clause = closed(when=TEXT, route_to=tool, exception={"type": "boolean"})
-    return closed(
+    clause = closed_object(when=TEXT, route_to=tool, exception={"type": "boolean"})
+    return closed_object(
         id=TEXT,
         needed={"type": "boolean"},
         reason=TEXT,
@@ -136,7 +132,7 @@ def schema(names: Sequence[str]) -> dict[str, Any]:
         confusables={"type": "array", "items": tool, "minItems": 1},
         text=TEXT,
         clauses={"type": "array", "items": clause},
-        quotes={"type": "array", "items": closed(tool=tool, words=TEXT)},
+        quotes={"type": "array", "items": closed_object(tool=tool, words=TEXT)},
     )
 
 
@@ -161,31 +157,29 @@ def _checked(
             "clauses": answer["clauses"],
         }
     )
-    return replace(Worded(writer, content), **_mistake(row, answer, content, texts))
+    mistake = _mistake(row, answer, content, texts)
+    return Worded(writer, refused=mistake) if mistake else Worded(writer, content)
 
 
 def _mistake(
     row: RuleSuggestion, answer: dict[str, Any], content: dict[str, Any], texts: Mapping[str, ToolText]
-) -> dict[str, Any]:
-    """{"content": None, "refused": code} where the answer must not be used, else {}."""
+) -> str:
+    """Why the answer must not be used; empty where it may."""
     said = content_of(content)
     held = {said.target, *said.confusables}
     named = {name for _, _, name in NameFinder(cached_book().tools.states).find(said.text)}
-    problems = content_problems(said, CatalogNames(name for _, name in said.names()), domain=row.domain_id)
-    code = ""
     if said.target != row.content["target"]:
-        code = "other_tools"
-    elif not named <= held:
-        code = "outside_set"
-    elif not answer["quotes"] or not all(_stands(quote, texts) for quote in answer["quotes"]):
-        code = "false_quote"
-    elif problems:
-        code = "bad_rule"
-    elif has_errors(found := check_rule(said, cached_book())):
-        code = next(finding.code for finding in found if finding.level == "error")
-    elif any(finding.code == "unknown_name" for finding in found):
-        code = "unknown_name"
-    return {"content": None, "refused": code} if code else {}
+        return "other_tools"
+    if not named <= held:
+        return "outside_set"
+    if not answer["quotes"] or not all(_stands(quote, texts) for quote in answer["quotes"]):
+        return "false_quote"
+    if content_problems(said, CatalogNames(name for _, name in said.names()), domain=row.domain_id):
+        return "bad_rule"
+    found = check_rule(said, cached_book())
+    wrong = [finding.code for finding in found if finding.level == "error"]
+    wrong += [finding.code for finding in found if finding.code == "unknown_name"]
+    return wrong[0] if wrong else ""
 
 
 def _stands(quote: Mapping[str, str], texts: Mapping[str, ToolText]) -> bool:

@@ -22,10 +22,12 @@ from synthesis.core.queries import (
     by_name,
 )
 from synthesis.core.recipe import JudgeStage, QueryStage, Recipe, TraceStage
-from synthesis.llm.prompts import prompt_hash, prompt_tool, render
+from synthesis.llm.prompts import prompt_hash, render
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import FATAL, Budget, Client, Endpoint, Ledger, Reply, check_url
+from trace_site.lib.llm.client import Client, check_url
+from trace_site.lib.llm.exchange import FATAL, Endpoint, Ledger, Reply
+from trace_site.lib.llm.limiter import Budget
 
 # What the language-model writers send: prompt, schema and parameters of one call, made from a request alone.
 #
@@ -36,25 +38,26 @@ TEXT = {"type": "string"}
 SCORE = {"type": "integer", "minimum": 1, "maximum": 5}
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def closed_object(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with these properties and no others."""
     required = {"required": list(properties), "additionalProperties": False}
     return {"type": "object", "properties": properties, **required}
 
 
-RULE_QUERY_SCHEMA = _object(
+RULE_QUERY_SCHEMA = closed_object(
     queries={
         "type": "array",
         "minItems": 1,
-        "items": _object(number={"type": "integer"}, query=TEXT, target_tool=TEXT, explanation=TEXT),
+        "items": closed_object(number={"type": "integer"}, query=TEXT, target_tool=TEXT, explanation=TEXT),
     }
 )
-RRB_QUERY_SCHEMA = _object(
+RRB_QUERY_SCHEMA = closed_object(
     query=TEXT, tools={"type": "array", "items": TEXT, "minItems": 1}, explanation=TEXT
 )
-REASONING = _object(reasoning=TEXT)
-TRACE_SCHEMA = _object(semantic_reasoning=REASONING)
-PERMISSION_TRACE_SCHEMA = _object(permission_filtering=REASONING, semantic_reasoning=REASONING)
-JUDGE_SCHEMA = _object(id=TEXT, critique=TEXT, **dict.fromkeys(AXES, SCORE))
+REASONING = closed_object(reasoning=TEXT)
+TRACE_SCHEMA = closed_object(semantic_reasoning=REASONING)
+PERMISSION_TRACE_SCHEMA = closed_object(permission_filtering=REASONING, semantic_reasoning=REASONING)
+JUDGE_SCHEMA = closed_object(id=TEXT, critique=TEXT, **dict.fromkeys(AXES, SCORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,9 @@ def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
         rule_name=rule.code,
         rule_text=rule.text,
         tool_description=pool[rule.target].description,
-        tools=[prompt_tool(pool[name]) for name in rule.tools if name in pool],
+        tools=[pool[name] for name in rule.tools if name in pool],
         category=request.style,
-        few_shot=list(request.few_shot),
+        few_shot=request.few_shot,
         n_queries=len(numbers),
         numbers=numbers,
         critique=request.critique,
@@ -115,9 +118,9 @@ def _anchor_call(request: QueryRequest, recipe: QueryStage) -> Call:
     text = render(
         "query_rrb",
         anchor=request.anchor,
-        tools=[prompt_tool(tool) for tool in request.pool],
+        tools=request.pool,
         tier=request.tier or "easy",
-        few_shot=list(request.few_shot),
+        few_shot=request.few_shot,
         number=request.index + 1,
         low=low,
         high=high,
@@ -133,9 +136,9 @@ def trace_call(request: TraceRequest, recipe: TraceStage) -> Call:
     text = render(
         "trace",
         user_query=request.query,
-        user_query_permission_targets=list(request.permissions),
-        candidate_pool=[prompt_tool(tool) for tool in request.pool],
-        selected_tools=list(request.answer),
+        user_query_permission_targets=request.permissions,
+        candidate_pool=request.pool,
+        selected_tools=request.answer,
         business_rule=request.rule.text if request.rule else "",
         rule_code=request.rule.code if request.rule else "",
         verbatim=recipe.verbatim,
@@ -155,9 +158,9 @@ def judge_call(request: JudgeRequest, recipe: JudgeStage) -> Call:
         "judge",
         id=shown,
         query=request.query,
-        answer=list(request.answer),
+        answer=request.answer,
         trace=request.trace,
-        tools=[prompt_tool(tool) for tool in request.pool],
+        tools=request.pool,
         rule_code=rule.code if rule else "",
         rule_target=rule.target if rule else "",
         rule_text=rule.text if rule else "",
@@ -235,8 +238,10 @@ def _options(role: str) -> str:
 
 def recorded(found: Mapping[str, Endpoint]) -> list[dict[str, str]]:
     """What a run puts down about its endpoints: role, host and model; no key."""
-    hosts = {role: urlsplit(one.base_url).netloc for role, one in found.items()}
-    return [{"role": role, "host": hosts[role], "model": one.model} for role, one in found.items()]
+    return [
+        {"role": role, "host": urlsplit(one.base_url).netloc, "model": one.model}
+        for role, one in found.items()
+    ]
 
 
 def clients(found: Mapping[str, Endpoint], ledger: Ledger, budget: Budget | None = None) -> dict[str, Client]:

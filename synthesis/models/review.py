@@ -1,16 +1,13 @@
 """The review queue: what waits for whom, in which lot, and what is read twice."""
 
-from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from catalog.models import Domain
 from rules.models import Rule, RuleVersion
-from synthesis.models.samples import Sample, SynthesisRun
+from synthesis.models.samples import USER, Sample, SynthesisRun
 from trace_site.database import Changed
-
-USER = settings.AUTH_USER_MODEL
 
 
 class Batch(models.Model):

@@ -12,6 +12,7 @@ from rules.models import RuleVersion
 from trace_site.database import Changed
 from trace_site.jobs import Job
 
+USER = settings.AUTH_USER_MODEL
 # What lists filter on, as one number (the SQL function synthesis_facet): few values, and one index over them serves
 # every combination of filters at any depth.
 FACET = models.Func(
@@ -37,9 +38,7 @@ class SynthesisRun(models.Model):
     units = models.BigIntegerField(
         null=True, help_text="how many samples it planned; none: as many as it has"
     )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
+    created_by = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -380,9 +379,7 @@ class Snapshot(models.Model):
     catalog_hash = models.CharField(
         max_length=64, help_text="over tools, neighbours and tokens: Stage 1 depends on it"
     )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
+    created_by = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(db_default=Now())
     txid = models.BigIntegerField(
         db_default=models.Func(function="txid_current", output_field=models.BigIntegerField()),
@@ -447,9 +444,7 @@ class LoopSettings(models.Model):
     answer = models.BooleanField(
         default=True, help_text="the clauses of a published rule decide before a model has learned them"
     )
-    changed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
+    changed_by = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
     changed_at = Changed()
 
     class Meta:

@@ -31,7 +31,7 @@ from synthesis.core.queries import (
 from synthesis.core.recipe import Recipe
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
-from trace_site.lib.llm import Exchange, Ledger, NoLedger, Reply
+from trace_site.lib.llm.exchange import Exchange, Ledger, Reply
 
 NAME = "recorded"
 FILE = Path(__file__).parents[2] / "trace_site" / "demo" / "recorded.jsonl"
@@ -137,7 +137,7 @@ class _Recorded:
         model = str(self.recorded.about["model"])
         exchange = Exchange(content_hash([self.recorded.digest, purpose, said]), purpose, NAME, model, "")
         await self.ledger.sent(exchange)
-        await self.ledger.ended(exchange, Reply(said, model))
+        await self.ledger.ended(exchange, Reply(said))
 
 
 class RecordedQueryWriter(_Recorded):
@@ -172,6 +172,6 @@ class RecordedJudge(_Recorded):
 
 
 def recorded_writers(recipe: Recipe, ledger: Ledger | None = None, path: Path = FILE) -> Writers:
-    books, found = ledger or NoLedger(), recordings(path)
+    books, found = ledger or Ledger(), recordings(path)
     judge = RecordedJudge(found, books, recipe.judge.thresholds)
     return Writers(NAME, RecordedQueryWriter(found, books), RecordedTraceWriter(found, books), judge)

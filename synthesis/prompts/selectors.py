@@ -18,7 +18,7 @@ from catalog.models import LabelledQuery, Tool
 from rules.models import RuleVersion
 from rules.suggestions.selectors import proposed
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.plan import shuffled_pool
+from synthesis.core.plan import shuffled
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,
@@ -114,8 +114,7 @@ def few_shot_counts(pks: Sequence[int]) -> dict[int, int]:
 # A preview: the call that a run with this seed sends for a slot.
 
 STYLES = (*RULE_STYLES, "underspecified")
-ROLE = {"query_rule": "generator", "query_rrb": "generator", "trace": "teacher", "judge": "judge"}
-ROLE |= {SUGGESTS: "generator"}
+ROLE = {**dict.fromkeys(PURPOSE, "generator"), "trace": "teacher", "judge": "judge"}
 MOST_CRITIQUE = 2000
 
 
@@ -156,12 +155,15 @@ class PromptPreview:
 
 def prompt_preview(chosen: Chosen) -> PromptPreview:
     """Raises TraceError for what cannot be filled in."""
-    if chosen.prompt == SUGGESTS:
-        return _suggestion_preview(chosen)
-    recipe = default_recipe()
-    request, version = _request(chosen, recipe)
     role = ROLE[chosen.prompt]
     shown = (chosen.prompt, prompt_hash(chosen.prompt), role, endpoints()[role].model)
+    if chosen.prompt == SUGGESTS:
+        row = proposed().filter(content__target=chosen.tool).order_by("-score", "pk").first()
+        if row is None:
+            raise TraceError("no suggested rule leads to this tool.", code="bad_input", where="tool")
+        return PromptPreview(*shown, suggestion_call(row))
+    recipe = default_recipe()
+    request, version = _request(chosen, recipe)
     if chosen.prompt.startswith("query"):
         return PromptPreview(*shown, query_call(request, recipe.query))
     # a query with its trace to show: the newest sample's, or the offline writers'
@@ -188,21 +190,12 @@ def prompt_preview(chosen: Chosen) -> PromptPreview:
     return PromptPreview(*shown, call, stands_on, pk)
 
 
-def _suggestion_preview(chosen: Chosen) -> PromptPreview:
-    row = proposed().filter(content__target=chosen.tool).order_by("-score", "pk").first()
-    if row is None:
-        raise TraceError("no suggested rule leads to this tool.", code="bad_input", where="tool")
-    model = endpoints()[ROLE[SUGGESTS]].model
-    return PromptPreview(SUGGESTS, prompt_hash(SUGGESTS), ROLE[SUGGESTS], model, suggestion_call(row))
-
-
 def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
     """As the plan and the run make it for this slot; the rule version's id beside it."""
     _check(chosen)
     of_rule = bool(chosen.rule)
     rule, version = _rule(chosen.rule) if of_rule else (None, None)
     catalog = catalog_around(rule.tools if rule else [chosen.tool])
-    named = [name for name in (rule.tools if rule else [chosen.tool]) if name in catalog.tools]
     branch = "rule" if of_rule else "rrb"
     writers = telling_writers("llm", recipe)
     rules = {version: rule} if version and rule else {}
@@ -212,7 +205,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
         name = rule.target if rule else chosen.tool
         raise TraceError(f"'{name[:200]}' is no active tool.", code="unknown_tool", where="tool")
     own, batch = inputs.seeds(made, chosen.kind, chosen.index, chosen.seed)
-    pool = catalog.pool(shuffled_pool(named, catalog.neighbours, own))
+    pool = catalog.pool(shuffled(made.tools, own))
     reason = ""
     if rule:
         reason = reasons_unsupported(rule, by_name(pool)).get(chosen.kind, "")
@@ -239,8 +232,6 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
 
 
 def _check(chosen: Chosen) -> None:
-    if chosen.prompt not in PURPOSE:
-        raise TraceError(f"there is no prompt '{chosen.prompt[:40]}'.", code="not_found", where="prompt")
     if bool(chosen.rule) == bool(chosen.tool):
         raise TraceError("choose a rule or a tool.", code="bad_input", where="rule")
     if chosen.prompt == "query_rule" and chosen.tool:

@@ -39,11 +39,11 @@ def _own_shares() -> dict[Place, float]:
     return {(domain or "", style): share for domain, style, share in rows}
 
 
-def share_table() -> tuple[list[dict[str, Any]], int, float]:
-    """(rows, the first of them for all domains; first readings a week; second readings a week). Three queries.
+def share_table() -> list[dict[str, Any]]:
+    """[{"slug", "title", "cells": [{"style", "own": the share set here, "share": what counts here, from this cell or a
+    wider one, "first" and "second": readings a week at the rate of the last 7 days}]}]. Three queries.
 
-    Rows: {"slug", "title", "cells": [{"style", "own": the share set here, "share": what counts here, from this cell or
-    a wider one, "first" and "second": readings a week at the rate of the last 7 days}]}.
+    The first row is of all domains, and the first cell of a row of all styles.
     """
     own = _own_shares()
     # what was read first in the last week and could have been drawn; a batch has its own plan
@@ -66,11 +66,10 @@ def share_table() -> tuple[list[dict[str, Any]], int, float]:
 
     domains = [("", "every domain"), *Domain.objects.order_by("slug").values_list("slug", "title")]
     styles = ("", *Sample.Style.values)
-    rows = [
+    return [
         {"slug": slug, "title": title, "cells": [cell(slug, style) for style in styles]}
         for slug, title in domains
     ]
-    return rows, sum(rate.values()), sum(n * share_of(*at, own) for at, n in rate.items())
 
 
 @transaction.atomic

@@ -195,7 +195,7 @@ def second_shares(request: HttpRequest) -> HttpResponse:
             said = f"{count} share{'' if count == 1 else 's'} changed; readings from now on follow."
             messages.success(request, said if count else "Nothing was changed.")
             return redirect("synthesis:second_shares")
-    rows, first, second = share_table()
+    rows = share_table()
     for row in rows:
         for cell in row["cells"]:
             name = f"{row['slug']}|{cell['style']}"
@@ -203,7 +203,7 @@ def second_shares(request: HttpRequest) -> HttpResponse:
             value = request.POST.get(f"share|{name}", own)
             cell |= {"name": name, "was": own, "value": value, "inherited": f"{100 * cell['share']:g}"}
             cell["problem"] = wrong.get((row["slug"], cell["style"]), "")
-    context = {"rows": rows, "styles": Sample.Style.labels, "first": first, "second": second, "wrong": wrong}
+    context = {"rows": rows, "all": rows[0]["cells"][0], "styles": Sample.Style.labels, "wrong": wrong}
     return render(request, "synthesis/quality_shares.html", context, status=422 if wrong else 200)
 
 

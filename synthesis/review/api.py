@@ -16,16 +16,12 @@ from synthesis.review import serializers as shown
 from synthesis.review import services
 from synthesis.review.selectors import Screen, next_screen, queue_state, screen_of, shown_samples
 from synthesis.review.serializers import ClaimIn, ClaimOut, DecidedOut, DecisionIn, LeaseOut, UndoneOut
-from synthesis.samples.decisions import seen_key, texts_of
-from synthesis.samples.selectors import pool_tools
 from trace_site.lib.errors import TraceError
 from trace_site.rest.views import ApiView
 
-LEASE_S = round(review_queue.LEASE.total_seconds())
 TAKEN = OpenApiResponse(description="conflict: somebody else has the item, or it is decided")
 NEEDED = {"edit": ("query", "trace"), "reject": ("reason",), "approve": ()}
 ALLOWED = {"edit": ("query", "trace", "answer"), "reject": ("reason", "follow_up"), "approve": ()}
-OWN = frozenset({"query", "trace", "answer", "reason", "follow_up"})  # fields that not every verdict has
 
 
 class ReviewClaim(ApiView):
@@ -40,7 +36,7 @@ class ReviewClaim(ApiView):
         filters = self.read(ClaimIn)
         screen = next_screen(request.user, filters, filters.pop("besides"))
         queue = None if screen else queue_state(request.user, filters)
-        return Response(ClaimOut({"item": screen and item_out(screen), "queue": queue}).data)
+        return Response(ClaimOut({"item": screen, "queue": queue}).data)
 
 
 class ReviewClaimRelease(ApiView):
@@ -65,7 +61,9 @@ class ReviewClaimHeartbeat(ApiView):
         """Keep a claimed item. Renews the lease, also one that ran out while nobody took the item."""
         item = item_of(claim)
         review_queue.heartbeat(request.user, item.pk, claim)
-        return Response(LeaseOut({"claim": claim, "item": item.pk, "lease_seconds": LEASE_S}).data)
+        return Response(
+            LeaseOut({"claim": claim, "item": item.pk, "lease_seconds": Screen.lease_seconds}).data
+        )
 
 
 class ReviewDecide(ApiView):
@@ -105,30 +103,7 @@ class ReviewUndo(ApiView):
         """
         sample = services.undo(reviewer=request.user)
         screen = screen_of(shown_samples().get(pk=sample.pk), request.user)
-        item = item_out(screen) if screen.item else None
-        return Response(UndoneOut({"sample": sample.pk, "item": item}).data)
-
-
-def item_out(screen: Screen) -> dict[str, Any]:
-    item, sample = screen.item, screen.sample
-    assert item is not None
-    version = sample.rule_version
-    return {
-        "claim": item.claim,
-        "lease_seconds": LEASE_S,
-        "item": item.pk,
-        "round": item.round,
-        "sample": sample.pk,
-        "seen": seen_key(sample),
-        **{name: getattr(sample, name) for name in ("branch", "style", "tier", "writer")},
-        **texts_of(sample),
-        "domain": sample.domain_id,
-        "rule": version.rule.code if version else None,
-        "rule_version": version.number if version else None,
-        "rule_text": version.text if version else "",
-        "pool": pool_tools(sample),
-        "readings": screen.sides,
-    }
+        return Response(UndoneOut({"sample": sample.pk, "item": screen if screen.item else None}).data)
 
 
 def item_of(claim: str) -> ReviewItem:
@@ -151,7 +126,7 @@ def _check_fields(verdict: str, given: dict[str, Any]) -> None:
     """Raise `bad_input` for what the verdict lacks, or does not have."""
     if lacks := [name for name in NEEDED[verdict] if name not in given]:
         raise TraceError(f"{verdict} needs {' and '.join(lacks)}.", code="bad_input", where=f"/{lacks[0]}")
-    if spare := sorted(OWN & set(given) - set(ALLOWED[verdict])):
+    if spare := sorted({*ALLOWED["edit"], *ALLOWED["reject"]} & given.keys() - set(ALLOWED[verdict])):
         raise TraceError(
             f"{verdict} has no {' and no '.join(spare)}.", code="bad_input", where=f"/{spare[0]}"
         )

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now, TruncDay
 
+from catalog.models import Tool
 from rules.models import Rule
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.review import queue
@@ -14,6 +15,7 @@ from synthesis.review.queue import COLUMNS, WAITS, Round, State
 from synthesis.samples.counts import queue_totals, waiting_total
 from synthesis.samples.decisions import own_decisions, seen_key, standing_decisions
 from synthesis.samples.rejections import REASONS
+from synthesis.samples.selectors import pool_tools
 from trace_site.audit.log import Veil
 from trace_site.lib.errors import TraceError
 
@@ -86,6 +88,19 @@ class Screen:
     sides: Sequence[Mapping[str, Any]] = ()  # {"number", "decision", "reason"} of two readings to adjudicate
     previous: Decision | None = None  # the own decision before this one
     following: int | None = None  # the sample of the own decision after this one
+    lease_seconds = round(queue.LEASE.total_seconds())
+
+    @property
+    def seen(self) -> str:
+        return seen_key(self.sample)
+
+    @property
+    def pool(self) -> list[Tool]:
+        return pool_tools(self.sample)
+
+    @property
+    def rule_text(self) -> str:
+        return self.sample.rule_version.text if self.sample.rule_version else ""
 
 
 def next_screen(reviewer: Any, filters: Mapping[str, Any], besides: list[int]) -> Screen | None:

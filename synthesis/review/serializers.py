@@ -53,25 +53,25 @@ class SideOut(Shape):
 
 
 class ItemOut(Shape):
-    claim: UUID = field("a decision names it")
+    claim: UUID = field("a decision names it", source="item.claim")
     lease_seconds: int = field("send a heartbeat before they are over")
-    item: int
-    round: ReviewItem.Round
-    sample: int
+    item: int = field(source="item.pk")
+    round: ReviewItem.Round = field(source="item.round")
+    sample: int = field(source="sample.pk")
     seen: str = field("names these texts; a decision that brings it is about no others")
-    branch: SynthesisRun.Branch
-    domain: str
-    style: str
-    tier: str
-    rule: str | None = field("code")
-    rule_version: int | None
+    branch: SynthesisRun.Branch = field(source="sample.branch")
+    domain: str = field(source="sample.domain_id")
+    style: str = field(source="sample.style")
+    tier: str = field(source="sample.tier")
+    rule: str | None = field("code", source="sample.rule_version.rule.code")
+    rule_version: int | None = field(source="sample.rule_version.number")
     rule_text: str
-    writer: str
-    query: str
-    trace: str
-    answer: list[str]
+    writer: str = field(source="sample.writer")
+    query: str = field(source="sample.query")
+    trace: str = field(source="sample.trace")
+    answer: list[str] = field(source="sample.answer")
     pool: list[ToolOut]
-    readings: list[SideOut] = field("what the two readers asked for; in an adjudication only")
+    readings: list[SideOut] = field("what the two readers asked for; in an adjudication only", source="sides")
 
 
 class QueueOut(Shape):

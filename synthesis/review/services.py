@@ -239,7 +239,8 @@ def _outcome(row: Sample, item: ReviewItem, asked: Decision, how: str) -> dict[s
     """What becomes of the sample: a next reading, or the end."""
     by = str(asked.reviewer)
     if item.round == Round.FIRST:
-        if not batches_services.counts_for_batch(item) and drawn_for_second(row):
+        counts_for_batch = item.batch is not None and item.batch.state == Batch.State.SAMPLING
+        if not counts_for_batch and drawn_for_second(row):
             return {"human": Human.SECOND}
         how = How.EDITED if asked.verdict == Verdict.EDIT else how
     elif item.round == Round.SECOND:
@@ -354,12 +355,11 @@ def tell_adjudicators() -> int:
         mine = (row for row in rows if row[2] in (None, person.pk) and (row[0], person.pk) not in readings)
         opened = [at for _, at, _ in mine]
         notices = Notice.objects.filter(recipient=person, key=NOTICE)
+        if not opened:
+            mark_read(notices)
+            continue
         last = notices.order_by("-id").first()
         unread = last is not None and last.read_at is None
-        if not opened and unread:
-            mark_read(notices)
-        if not opened:
-            continue
         count = len(opened)
         more = " or more" if count == MOST else ""
         text = "1 sample waits" if count == 1 else f"{count:,}{more} samples wait"

@@ -15,19 +15,19 @@ from django.views.decorators.http import require_GET, require_POST
 
 from rules.models import Rule
 from synthesis.generate import regeneration
-from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting
+from synthesis.generate.regeneration import again, calls_to_write_again
 from synthesis.models import ReviewItem, Sample
 from synthesis.quality.calibration import verdict_hidden
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
 from synthesis.review.selectors import Screen, empty_queue, next_screen, progress, screen_of, shown_samples
 from synthesis.samples import checks
-from synthesis.samples import selectors as samples_selectors
-from synthesis.samples.checks import failure_spans, trace_spans
+from synthesis.samples.checks import failure_spans
 from synthesis.samples.counts import waiting_total
-from synthesis.samples.decisions import own_decisions, seen_key
+from synthesis.samples.decisions import own_decisions
 from synthesis.samples.forms import QueueFilters
 from synthesis.samples.rejections import REASONS, rejections_of
+from synthesis.samples.views import sample_context
 from trace_site.access import wants_json
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import numbers_of
@@ -54,8 +54,7 @@ def rule_rejections(request: HttpRequest, rule_id: int) -> HttpResponse:
 def waiting(request: HttpRequest) -> HttpResponse:
     """Fragment of the runs page: rejected samples that wait to be written again, with what that takes."""
     state = again()
-    runs = runs_of_waiting() if state.to_start else []
-    context = {"again": state, "calls": calls_to_write_again(runs)}
+    context = {"again": state, "calls": calls_to_write_again() if state.to_start else None}
     return render(request, "synthesis/_again_waiting.html", context)
 
 
@@ -128,21 +127,13 @@ def reading_context(screen: Screen) -> dict[str, Any]:
     sample = screen.sample
     if screen.why:
         return {"sample": sample, "reading": screen}
-    version = sample.rule_version
-    codes, words = ([version.rule.code], version.text) if version else ([], "")
-    pool = samples_selectors.pool_tools(sample)
     return {
-        "sample": sample,
+        **sample_context(sample, screen.rule_text),
         "reading": screen,
         "live": screen.item is not None,
         "previous": screen.previous,
-        "spans": trace_spans(sample.trace, sample.pool, sample.answer, codes, words),
-        "pool": pool,
-        "main": pool[0] if pool else None,
-        "rule_ids": version.tool_ids if version else [],
-        "attempts": list(sample.attempts.order_by("number")),
         "hidden": screen.item is not None and verdict_hidden(screen.item, sample),
-        "seen": seen_key(sample),
+        "seen": screen.seen,
         "reasons": list(REASONS.items())[:9],
         "own_reason": REASONS.get(screen.decision.reason, "") if screen.decision else "",
     }

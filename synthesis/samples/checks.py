@@ -101,8 +101,10 @@ def trace_spans(
     known = set(names) | set(answer)
     mentions = ToolNames(known).mentions(text) if text and known else []
     found = [(start, end, "tool") for start, end, _ in mentions]
+    longest_first = "|".join(re.escape(code) for code in sorted(codes, key=len, reverse=True))
+    cited = re.finditer(rf"(?<!\w)(?:{longest_first})(?!\w)", text) if longest_first else ()
     marks: list[Mark] = []
-    for mark in sorted(found + [(*place, "rule") for place in code_places(text, codes)]):
+    for mark in sorted(found + [(*match.span(), "rule") for match in cited]):
         if not marks or mark[0] >= marks[-1][1]:  # of two that overlap the first
             marks.append(mark)
     final_at, quotes = last_sentence(text, mentions), quote_places(text, rule)
@@ -145,12 +147,6 @@ def quote_places(text: str, rule: str) -> list[tuple[int, int]]:
             start = places.pop()[0]
         places.append((start, end))
     return places
-
-
-def code_places(text: str, codes: Iterable[str]) -> list[tuple[int, int]]:
-    """Where rule codes stand as whole words."""
-    known = "|".join(re.escape(code) for code in sorted(codes, key=len, reverse=True))
-    return [match.span() for match in re.finditer(rf"(?<!\w)(?:{known})(?!\w)", text)] if known else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ readers see the rows or the sums, and writers, who only append, wait for nobody.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,61 +21,27 @@ LOCK = "trace counts"
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """Columns of the rollup, and what they are of the counted table, in the same order."""
+    """A table of sums over `names`, and the rows that it counts, as SQL that gives these columns."""
 
     table: str
     names: tuple[str, ...]
     counted: str
-    columns: tuple[str, ...]
-    which: str
     rule: str  # the column that the coarse level leaves out
-
-    @property
-    def key(self) -> str:
-        return ", ".join(self.names)
-
-    @property
-    def truth(self) -> str:
-        columns = ", ".join(self.columns)
-        rows = f"SELECT {columns} FROM {self.counted} WHERE {self.which}"
-        return f"SELECT {self.key}, count(*) AS n FROM ({rows}) t ({self.key}) GROUP BY {self.key}"
 
 
 SAMPLES = Rollup(
     "synthesis_samplecount",
     ("branch", "domain", "rule_version", "style", "tier", "machine", "human", "approved_how", "writer"),
-    "synthesis_sample",
-    (
-        "branch",
-        "domain_id",
-        "coalesce(rule_version_id, 0)",
-        "style",
-        "tier",
-        "machine",
-        "human",
-        "approved_how",
-        "split_part(writer, ':', 1)",
-    ),
-    "true",
+    """SELECT branch, domain_id, coalesce(rule_version_id, 0), style, tier, machine, human, approved_how,
+  split_part(writer, ':', 1) FROM synthesis_sample""",
     "rule_version",
 )
 ITEMS = Rollup(
     "synthesis_reviewcount",
     ("round", "branch", "domain", "rule", "style", "tier", "held", "calibration", "assigned_to", "first_by"),
-    "synthesis_reviewitem",
-    (
-        "round",
-        "branch",
-        "domain_id",
-        "coalesce(rule_id, 0)",
-        "style",
-        "tier",
-        "state = 'held'",
-        "calibration",
-        "coalesce(assigned_to_id, 0)",
-        "coalesce(first_by_id, 0)",
-    ),
-    "state IN ('held', 'open', 'claimed')",
+    """SELECT round, branch, domain_id, coalesce(rule_id, 0), style, tier, state = 'held', calibration,
+  coalesce(assigned_to_id, 0), coalesce(first_by_id, 0) FROM synthesis_reviewitem
+  WHERE state IN ('held', 'open', 'claimed')""",
     "rule",
 )
 ROLLUPS = (SAMPLES, ITEMS)
@@ -87,8 +53,7 @@ WITH loose AS (
 ), kinds AS (
   SELECT {key}, 1 AS level, n FROM loose UNION ALL SELECT {coarse}, 2, n FROM loose
 ), gone AS (
-  DELETE FROM {table} r USING (SELECT DISTINCT {key}, level FROM kinds) k
-  WHERE (r.level, {kept}) = (k.level, {named}) RETURNING r.*
+  DELETE FROM {table} WHERE ({key}, level) IN (SELECT {key}, level FROM kinds) RETURNING *
 )
 INSERT INTO {table} ({key}, level, n)
 SELECT {key}, level, sum(n) FROM (SELECT {key}, level, n FROM kinds UNION ALL SELECT {key}, level, n FROM gone) d
@@ -97,24 +62,15 @@ GROUP BY {key}, level HAVING sum(n) <> 0
 # at each level: the rule's level is short of what counting says, the coarse one of what the finer rows sum up to
 DIFFERENCES = """
 SELECT {key}, 0 AS level, sum(n)::bigint AS n FROM (
-  {truth} UNION ALL SELECT {key}, -n FROM {table} WHERE level < 2
-) d GROUP BY {key} HAVING sum(n) <> 0
+  SELECT t.*, 1 FROM ({counted}) t UNION ALL SELECT {key}, -n FROM {table} WHERE level < 2
+) d ({key}, n) GROUP BY {key} HAVING sum(n) <> 0
 UNION ALL
 SELECT {key}, 2, sum(n)::bigint FROM (
   SELECT {coarse}, n FROM {table} WHERE level = 1
   UNION ALL SELECT {key}, -n FROM {table} WHERE level = 2
 ) d ({key}, n) GROUP BY {key} HAVING sum(n) <> 0
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A kind of which the rollup has `n` too few (below zero: too many), at one level."""
-
-    rollup: str
-    kind: dict[str, Any]
-    level: int
-    n: int
+REPAIR = f"INSERT INTO {{table}} ({{key}}, level, n) {DIFFERENCES} RETURNING {{key}}, level, n"
 
 
 def fold(least: int = LOOSE) -> int:
@@ -128,51 +84,40 @@ def fold(least: int = LOOSE) -> int:
 @transaction.atomic
 def _fold(rollup: Rollup, least: int) -> int:
     with connection.cursor() as cursor:
-        loose: int = _one(cursor, f"SELECT count(*) FROM {rollup.table} WHERE level = 0")
-        if loose < least or not _one(
-            cursor, "SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table]
-        ):
+        cursor.execute(f"SELECT count(*) FROM {rollup.table} WHERE level = 0")
+        loose: int = cursor.fetchone()[0]
+        if loose < least:
+            return 0
+        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
+        if not cursor.fetchone()[0]:
             return 0
         cursor.execute(_sql(FOLD, rollup))
         return loose
 
 
 @transaction.atomic
-def recount(*, repair: bool = False) -> list[Difference]:
+def recount(*, repair: bool = False) -> list[dict[str, Any]]:
     """Where the rollups are not what counting says. repair: put that right, while others may write.
 
-    Both sides are read in one statement: what a transaction under way has written is in neither.
+    {"rollup", "kind", "level", "n": so many of the kind are missing at this level, below zero: too many}. Both sides
+    are read in one statement: what a transaction under way has written is in neither.
     """
-    return [difference for rollup in ROLLUPS for difference in _recount(rollup, repair)]
-
-
-def _recount(rollup: Rollup, repair: bool) -> Iterable[Difference]:
-    sql = _sql(DIFFERENCES, rollup)
+    found = []
     with connection.cursor() as cursor:
-        if repair:  # two repairs at once would both add what is missing
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
-            sql = (
-                f"INSERT INTO {rollup.table} ({rollup.key}, level, n) {sql} RETURNING {rollup.key}, level, n"
-            )
-        cursor.execute(sql)
-        for *kind, level, n in cursor.fetchall():
-            yield Difference(rollup.table, dict(zip(rollup.names, kind, strict=True)), level, n)
+        for rollup in ROLLUPS:
+            if repair:  # two repairs at once would both add what is missing
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
+            cursor.execute(_sql(REPAIR if repair else DIFFERENCES, rollup))
+            for *kind, level, n in cursor.fetchall():
+                named = dict(zip(rollup.names, kind, strict=True))
+                found.append({"rollup": rollup.table, "kind": named, "level": level, "n": n})
+    return found
 
 
 def _sql(template: str, rollup: Rollup) -> str:
-    return template.format(
-        table=rollup.table,
-        key=rollup.key,
-        truth=rollup.truth,
-        coarse=", ".join("0" if name == rollup.rule else name for name in rollup.names),
-        kept=", ".join(f"r.{name}" for name in rollup.names),
-        named=", ".join(f"k.{name}" for name in rollup.names),
-    )
-
-
-def _one(cursor: Any, sql: str, params: list[Any] | None = None) -> Any:
-    cursor.execute(sql, params)
-    return cursor.fetchone()[0]
+    coarse = ", ".join("0" if name == rollup.rule else name for name in rollup.names)
+    key = ", ".join(rollup.names)
+    return template.format(table=rollup.table, key=key, counted=rollup.counted, coarse=coarse)
 
 
 # Counts that lists and the queue show, from rollups: a few thousand narrow rows, however many samples there are.
@@ -228,18 +173,13 @@ def rules_with_samples() -> list[str]:
     return list(rows.order_by("code").values_list("code", flat=True).distinct())
 
 
-def status_totals() -> dict[tuple[str, str], int]:
-    """{(machine status, human status): samples}"""
-    rows = sample_kinds({}).values_list("machine", "human").annotate(sum=Sum("n")).order_by()
-    return {(machine, human): count for machine, human, count in rows}
-
-
 def waiting_total(reviewer: Any = None) -> int:
     """Items open or claimed; of one reviewer, those they may read."""
     rows = in_queue({}).filter(held=False)
     if reviewer is not None:
         rows = rows.filter(assigned_to__in=(0, reviewer.pk)).exclude(first_by=reviewer.pk)
-    return rows.aggregate(sum=Sum("n"))["sum"] or 0
+    total: int = rows.aggregate(sum=Sum("n", default=0))["sum"]
+    return total
 
 
 def waiting_by_rule(filters: Mapping[str, Any]) -> dict[str, int]:
@@ -258,15 +198,13 @@ def queue_totals(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
     """
     rows = in_queue(filters).filter(**{name: filters[name] for name in QUEUE_FACETS if filters.get(name)})
     waits = Q(held=False)
-    sums = rows.aggregate(
-        left=Sum("n", filter=waits),
-        by_batches=Sum("n", filter=~waits),  # `held` is a column
-        assigned_to_others=Sum("n", filter=waits & ~Q(assigned_to__in=(0, reviewer.pk))),
-        read_by_you=Sum("n", filter=waits & Q(first_by=reviewer.pk)),
+    counts: dict[str, int] = rows.aggregate(
+        left=Sum("n", default=0, filter=waits),
+        assigned_to_others=Sum("n", default=0, filter=waits & ~Q(assigned_to__in=(0, reviewer.pk))),
+        read_by_you=Sum("n", default=0, filter=waits & Q(first_by=reviewer.pk)),
+        held=Sum("n", default=0, filter=~waits),  # last: above it is the column
     )
-    counts = {name: count or 0 for name, count in sums.items()}
-    held = counts.pop("by_batches")
-    return {**counts, "held": held, "elsewhere": waiting_total() - counts["left"]}
+    return {**counts, "elsewhere": waiting_total() - counts["left"]}
 
 
 def in_queue(filters: Mapping[str, Any]) -> QuerySet[ReviewCount]:
@@ -279,10 +217,11 @@ def in_queue(filters: Mapping[str, Any]) -> QuerySet[ReviewCount]:
 
 def sample_totals() -> dict[str, int]:
     """What became of all samples: being written, waiting for a reading, approved, rejected, dropped. Two queries."""
-    totals = dict.fromkeys(("writing", "approved", "rejected", "dropped"), 0)
-    for (machine, human), count in status_totals().items():
-        totals["writing"] += count * (machine == Sample.Machine.PENDING)
-        totals["dropped"] += count * (machine == Sample.Machine.DROPPED)
-        totals["approved"] += count * (human == Sample.Human.APPROVED)
-        totals["rejected"] += count * (human == Sample.Human.REJECTED)
-    return {**totals, "waiting": waiting_total()}
+    kinds = {
+        "writing": Q(machine=Sample.Machine.PENDING),
+        "approved": Q(human=Sample.Human.APPROVED),
+        "rejected": Q(human=Sample.Human.REJECTED),
+        "dropped": Q(machine=Sample.Machine.DROPPED),
+    }
+    sums = {name: Sum("n", default=0, filter=kind) for name, kind in kinds.items()}
+    return {**sample_kinds({}).aggregate(**sums), "waiting": waiting_total()}

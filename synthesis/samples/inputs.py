@@ -4,7 +4,7 @@ Built from a catalog view that holds the pools in question (the whole catalog fo
 what the writers say they are made with, and the few-shot queries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from synthesis.core.keys import (
     stage_keys,
 )
 from synthesis.core.plan import State, pool_members
-from synthesis.core.queries import RuleText, ToolText, Writers, carries_permissions
+from synthesis.core.queries import RuleText, Writers, carries_permissions
 from synthesis.core.recipe import Recipe
 from synthesis.llm.writers import endpoints, llm_writers
 from synthesis.models import Sample
@@ -37,7 +37,7 @@ from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.sources import CatalogView, few_shot_queries
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm import Client
+from trace_site.lib.llm.client import Client
 
 CHUNK = 5000
 
@@ -150,8 +150,6 @@ def rows_of(samples: QuerySet[Sample]) -> Iterator[SampleKeys]:
 
 def old_of(pks: Sequence[int]) -> dict[int, Old]:
     """What these samples were made from, without keys; no query when there are none."""
-    if not pks:
-        return {}
     found = Sample.objects.filter(pk__in=pks).values_list("pk", "answer", "made_from__tools")
     return {pk: Old(answer, tools or {}) for pk, answer, tools in found}
 
@@ -172,13 +170,6 @@ def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | Non
     found = endpoints(models).items()
     named = {role: cast(Client, SimpleNamespace(endpoint=endpoint)) for role, endpoint in found}
     return llm_writers(named, recipe)
-
-
-def pool_marks(catalog: CatalogView, own: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """P of these tools with their marks: without permissions, and with them."""
-    pool = pool_members(own, catalog.neighbours)
-    granted = {name: catalog.mark(name) for name in pool if name in catalog.tools}
-    return {name: mark.partition("+")[0] for name, mark in granted.items()}, granted
 
 
 def content_inputs(catalog: CatalogView, rules: Mapping[int, RuleText]) -> "Inputs":
@@ -211,12 +202,11 @@ class Inputs:
         branch: str,
         writers: Writers,
         share: float,
-        texts: Iterable[str] | None = None,
+        texts: Callable[[], list[str]] = few_shot_queries,
     ) -> "Inputs":
         made_with = writers.made_with(branch)
         count = int(made_with["query"].get("few_shots", 0))
-        shown = (few_shot_queries() if texts is None else texts) if count else ()
-        return cls(catalog, rules, branch, made_with, share, FewShots(shown, count))
+        return cls(catalog, rules, branch, made_with, share, FewShots(texts() if count else (), count))
 
     def of_rule(self, rule: RuleText) -> Ground:
         name = (rule.domain, rule.code, rule.version)
@@ -233,12 +223,13 @@ class Inputs:
         return self._anchors.get(anchor)
 
     def _ground(self, domain: str, of: str, rule: RuleText | None, own: list[str]) -> Ground:
-        plain, granted = pool_marks(self.catalog, own)
+        pool = pool_members(own, self.catalog.neighbours)
+        granted = {name: self.catalog.mark(name) for name in pool if name in self.catalog.tools}
         return ground(
             domain=domain,
             of=of,
             rule=rule,
-            plain=plain,
+            plain={name: mark.partition("+")[0] for name, mark in granted.items()},
             granted=granted,
             made_with=self.made_with,
             share=self.share,
@@ -327,11 +318,7 @@ class Inputs:
         if any(name not in known for name in (*old.answer, *([row.anchor] if row.anchor else ()))):
             return "tool retired"
         if row.content is None:
-            return "tool changed" if any(_changed(known[name], old.tools) for name in old.answer) else ""
+            same = all(known[name].hash.startswith(old.tools.get(name, "")) for name in old.answer)
+            return "" if same else "tool changed"
         changed = any(old.tools[name] != now[name] for name in old.tools.keys() & now.keys())
         return "tool changed" if changed else "pool changed"
-
-
-def _changed(tool: ToolText, kept: Mapping[str, str]) -> bool:
-    was = kept.get(tool.name)
-    return was is not None and not tool.hash.startswith(was)

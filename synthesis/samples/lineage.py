@@ -3,22 +3,21 @@
 What is not kept is said to be not recorded, never guessed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from django.apps import apps
 from django.db.models import QuerySet
-from django.utils.module_loading import import_string
 
 from catalog.models import Tool
-from rules.models import RuleChange, RuleVersion
+from rules.models import RuleChange
 from synthesis.core.keys import STAGES, shot_mark
 from synthesis.llm.ledger import job_books
-from synthesis.models import Attempt, Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
+from synthesis.models import Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
 from synthesis.samples import selectors
 from synthesis.samples.sources import few_shot_queries, has_mark, texts_then, tool_text
+from trace_site.impact import functions_named
 
 NARROWS = {
     "branch": "branch",
@@ -85,9 +84,7 @@ def stages_then(sample: Sample) -> list[StageThen]:
     """One query."""
     stages: Mapping[str, Mapping[str, Any]] = sample.made_from.get("stages") or {}
     hashes = {made["prompt_hash"] for made in stages.values() if "prompt_hash" in made}
-    kept = (
-        set(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", flat=True)) if hashes else set()
-    )
+    kept = set(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", flat=True))
     return [
         StageThen(
             stage,
@@ -143,38 +140,45 @@ class Made:
     aliases: list[str] = field(default_factory=list)
 
 
-KINDS = ("run", "model", "evaluation")
-
-
 def made_of(snapshots: Iterable[int]) -> list[Made]:
     """In the order of the apps."""
     ids = list(snapshots)
-    named = [getattr(app, "made_of_snapshots", "") for app in apps.get_app_configs()]
-    tellers: list[Callable[[list[int]], Iterable[Made]]] = [import_string(name) for name in named if name]
-    return [made for teller in tellers for made in teller(ids)] if ids else []
+    return [made for tell in functions_named("made_of_snapshots") for made in tell(ids)] if ids else []
 
 
-@dataclass(frozen=True, slots=True)
 class Lineage:
-    """`published`: the version of its rule that counts now, None when withdrawn; `request`: whose approval made it.
+    """The same queries whatever its age and use. Decisions as `person` may see them. Raises Http404.
 
-    `calls`: {"own": of its attempts, "run": of its whole run, None where no model was asked}.
+    `request`: whose approval made its rule version. `calls`: {"own": of its attempts, "run": of its whole run, None
+    where no model was asked}. `place`: every sample of its slot; of one without a slot, itself.
     """
 
-    sample: Sample
-    published: RuleVersion | None
-    request: int | None
-    tools: list[ToolThen]
-    stages: list[StageThen]
-    few_shots: list[str]
-    attempts: list[Attempt]
-    calls: dict[str, int | None]
-    place: list[Sample]
-    decisions: list[Decision]
-    hidden: int
-    batches: list[ReviewItem]
-    memberships: list[SnapshotSample]
-    made: list[Made]
+    def __init__(self, pk: int, person: Any) -> None:
+        self.sample = sample = selectors.sample(pk)
+        version, run = sample.rule_version, sample.run
+        self.tools, self.stages = tools_then(sample), stages_then(sample)
+        self.attempts = list(sample.attempts.order_by("number"))
+        requests = RuleChange.objects.filter(version=version).values_list("request", flat=True)
+        self.request = requests.first() if version else None
+        marks = sample.made_from.get("stages", {}).get("query", {}).get("few_shot") or []
+        shots = {shot_mark(text): text for text in few_shot_queries()} if marks else {}
+        self.few_shots = [shots.get(mark, f"not recorded ({mark})") for mark in marks]
+        asked = run.job is not None and sample.writer.startswith("llm")
+        self.calls = {
+            "own": sum(attempt.calls for attempt in self.attempts),
+            "run": job_books(run.job)["total"]["calls"] if asked else None,
+        }
+        self.place = [sample]
+        if sample.slot:
+            rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot)
+            rows = rows.defer("trace", "pool", "explanation").select_related("rule_version", "regeneration")
+            self.place = list(rows.order_by("pk"))
+        self.decisions, self.hidden = decisions_shown(sample, person)
+        batches = sample.review_items.filter(batch__isnull=False).select_related("batch")
+        self.batches = list(batches.order_by("round"))
+        held = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
+        self.memberships = list(held.order_by("snapshot"))
+        self.made = made_of([one.snapshot_id for one in self.memberships])
 
     @property
     def changed(self) -> list[ToolThen]:
@@ -194,44 +198,5 @@ class Lineage:
     @property
     def of_kind(self) -> dict[str, list[Made]]:
         """{run, model or evaluation: what was made}"""
-        return {kind: [made for made in self.made if made.kind == kind] for kind in KINDS}
-
-
-def lineage(pk: int, person: Any) -> Lineage:
-    """The same queries whatever its age and use. Decisions as `person` may see them. Raises Http404."""
-    sample = selectors.sample(pk)
-    version, run = sample.rule_version, sample.run
-    tried = list(sample.attempts.order_by("number"))
-    requests = RuleChange.objects.filter(version=version).values_list("request", flat=True)
-    marks = sample.made_from.get("stages", {}).get("query", {}).get("few_shot") or []
-    shots = {shot_mark(text): text for text in few_shot_queries()} if marks else {}
-    asked = run.job is not None and sample.writer.startswith("llm")
-    # every sample of its slot; of one without a slot, itself and what was written in its stead
-    place = [sample]
-    if sample.slot:
-        rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot)
-        rows = rows.defer("trace", "pool", "explanation").select_related("rule_version", "regeneration")
-        place = list(rows.order_by("pk"))
-    batches = sample.review_items.filter(batch__isnull=False).select_related("batch").order_by("round")
-    held = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
-    memberships = list(held.order_by("snapshot"))
-    decisions, hidden = decisions_shown(sample, person)
-    return Lineage(
-        sample=sample,
-        published=version.rule.published if version else None,
-        request=requests.first() if version else None,
-        tools=tools_then(sample),
-        stages=stages_then(sample),
-        few_shots=[shots.get(mark, f"not recorded ({mark})") for mark in marks],
-        attempts=tried,
-        calls={
-            "own": sum(attempt.calls for attempt in tried),
-            "run": job_books(run.job)["total"]["calls"] if asked else None,
-        },
-        place=place,
-        decisions=decisions,
-        hidden=hidden,
-        batches=list(batches),
-        memberships=memberships,
-        made=made_of([one.snapshot_id for one in memberships]),
-    )
+        kinds = ("run", "model", "evaluation")
+        return {kind: [made for made in self.made if made.kind == kind] for kind in kinds}

@@ -160,8 +160,6 @@ def rejected_for(rows: QuerySet[Sample], reason: str) -> QuerySet[Sample]:
 
 def _reasons(versions: list[int]) -> dict[int, list[RejectionReason]]:
     """By the decision that ended each sample: its newest rejection."""
-    if not versions:
-        return {}
     final = Decision.objects.filter(REFUSAL, sample__human=Human.REJECTED, sample__rule_version__in=versions)
     last = final.order_by("sample", "-pk").distinct("sample")
     rows = last.values_list("pk", "sample", "sample__rule_version", "sample__style", "reason", "note")

@@ -6,7 +6,7 @@ an index over what is filtered on. Each step is bounded: no combination of filte
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from synthesis.models import Attempt, Sample
 from synthesis.models.samples import FACET, WORDS
 from synthesis.samples.counts import SAMPLE_FACETS, Tally, covers, sample_counts, sample_kinds
 from synthesis.samples.rejections import rejected_for
-from synthesis.samples.staleness import LEVELS, stale_filter
+from synthesis.samples.staleness import stale_filter
 from synthesis.samples.units import of_run
 from trace_site.lib.letters import BARE, split_words
 from trace_site.paging import SIZE, Page
@@ -71,9 +71,6 @@ EVERYWHERE = Range(0, 2**62)
 @contextmanager
 def planned(*without: str) -> Iterator[None]:
     """Without these kinds of plan: a limit lets reading on look cheap that never finds as many."""
-    if not without:
-        yield
-        return
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("; ".join(f"SET LOCAL enable_{kind} = off" for kind in without))
         cursor.execute("SET LOCAL work_mem = '64MB'")  # a bitmap that is too large names whole pages
@@ -124,8 +121,7 @@ class Search:
         self.apart = bool(filters.get("run") or filters.get("rule"))  # these have indexes of their own
         self.tried = attempts_named(filters)
         self.text: str = filters.get("q") or ""
-        level = str(filters.get("stale") or "")
-        self.level = level if level in LEVELS else ""  # of staleness
+        self.level: str = filters.get("stale") or ""  # of staleness
         self.common = False  # the words: a page of them was found at once
         self._looked: dict[tuple[Range, int], tuple[list[int], bool]] = {}
 
@@ -201,45 +197,42 @@ class Search:
 
     def ids(self, within: Range, size: int) -> list[int]:
         """The first `size` ids of the range that match."""
-        if self.outcome:
-            found, all_seen = self._among_refused(within, size, REFUSED)
-            if len(found) == size or all_seen:
-                return found
-            if len(self.named) <= MOST:
-                return within.of(_among(self.but_attempts(), self.named), size)
-            found, all_seen = self._among_refused(within, size, REFUSED_AT_MOST)
-            if len(found) == size or all_seen:
-                return found
+        return next(found for found, whole in self._steps(within, size) if whole or len(found) == size)
+
+    def _steps(self, within: Range, size: int) -> Iterator[tuple[list[int], bool]]:
+        """What is found of them step by step, in ever more of the range; and whether that is all there are."""
         rows, words = self.rows(), bool(self.text)
-        steps = READ if words else NEAR if self.tried is None else TRIED_NEAR
-        near = within.near(steps)
+        if self.outcome:
+            yield self._among_refused(within, size, REFUSED)
+            if len(self.named) <= MOST:
+                yield within.of(_among(self.but_attempts(), self.named), size), True
+            yield self._among_refused(within, size, REFUSED_AT_MOST)
+        near = within.near(READ if words else NEAR if self.tried is None else TRIED_NEAR)
         more = self.tried is not None or words  # filters that no rollup knows
-        with planned(*(("bitmapscan",) if more else ())):
+        with planned("bitmapscan") if more else nullcontext():
             found = near.of(rows, size)
-        if len(found) == size or near == within:
-            self.common = words and near != within
-            return found
+        self.common = words and near != within and len(found) == size
+        yield found, near == within
         if self.facets and not self.apart:
-            if not more:
-                return merged(self.kinds(), within, size, size)[0]
-            # what matches among the first of these facets, and whether there are no more of them
             facets = self.kinds()
-            candidates, all_seen = merged(facets, within, 1 + LOOKED_AT // (len(facets) + 1), 2 * steps)
+            if not more:
+                yield merged(facets, within, size, size)[0], True
+            # what matches among the first of these facets, and whether there are no more of them
+            most = 2 * (READ if words else TRIED_NEAR)
+            candidates, whole = merged(facets, within, 1 + LOOKED_AT // (len(facets) + 1), most)
             with planned("bitmapscan"):
                 found = within.of(_among(rows, candidates), size)
-            if len(found) == size or all_seen:
-                self.common = words and len(found) == size
-                return found
+            self.common = words and len(found) == size
+            yield found, whole
         if self.tried is not None:
             few = len(self.named) <= MOST
             with planned("bitmapscan"):  # few: these it is. Many: there is one soon
-                return within.of(_among(self.but_attempts(), self.named) if few else rows, size)
+                found = within.of(_among(self.but_attempts(), self.named) if few else rows, size)
+            yield found, True
         wider = within.near(WIDER)
         if words or self.apart:
-            found = wider.of(rows, size, sort=words)
-            if len(found) == size or wider == within:
-                return found
-        return within.of(rows, size, few=words)
+            yield wider.of(rows, size, sort=words), wider == within
+        yield within.of(rows, size, few=words), True
 
     @property
     def outcome(self) -> str:
@@ -333,19 +326,19 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Sa
     """Needs the same queries whatever the number of samples. after: a page's next key, or `last`."""
     search = Search(filters)
     page = sample_page(search, after, size)
-    tell_why(page.rows)
     tally = sample_counts(filters)
-    examined = EXAMINED if search.level else None
+    total, attempts, more = None, None, False
     if covers(filters):
-        return SamplePage(page, tally.total, False, None, tally)
-    if search.level:
-        whole = not after and page.next_key is None  # all there are stand on this page
-        return SamplePage(page, len(page.rows) if whole else None, False, None, tally, examined)
-    if after and search.text:  # counted on the first page; all that holds the words would be read again
-        return SamplePage(page, None, False, None, tally)
-    total, attempts, more = search.counted(tally.total)
-    named = search.tried is not None and "tries" not in filters
-    return SamplePage(page, total, more, attempts if named else None, tally)
+        total = tally.total
+    elif search.level:
+        if not after and page.next_key is None:  # all there are stand on this page
+            total = len(page.rows)
+    elif not (
+        after and search.text
+    ):  # counted on the first page; all that holds the words would be read again
+        total, named, more = search.counted(tally.total)
+        attempts = named if search.tried is not None and "tries" not in filters else None
+    return SamplePage(page, total, more, attempts, tally, EXAMINED if search.level else None)
 
 
 def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
@@ -359,8 +352,10 @@ def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
     else:
         found = search.ids(within, size + (not last))
         key = str(found[size - 1]) if len(found) > size else None
-    rows = Sample.objects.filter(pk__in=found[:size]).select_related("rule_version__rule", "run__job")
-    return Page(list(rows.only(*SHOWN).order_by("-pk")), LAST if last else after, key)
+    shown = Sample.objects.filter(pk__in=found[:size]).select_related("rule_version__rule", "run__job")
+    rows = list(shown.only(*SHOWN).order_by("-pk"))
+    tell_why(rows)
+    return Page(rows, LAST if last else after, key)
 
 
 def tell_why(rows: list[Sample]) -> None:

@@ -2,27 +2,15 @@
 
 from typing import Any, Literal
 
-from rest_framework import serializers
-
 from synthesis.core.filters import Failure
 from synthesis.core.queries import AXES, WRITERS
 from synthesis.models import Attempt, Decision, Sample, SnapshotSample, SynthesisRun
 from synthesis.samples.forms import CHECKS, OUTCOMES
 from synthesis.samples.lineage import Lineage, Made, StageThen, ToolThen
 from synthesis.samples.rejections import RejectionReason, Rejections
-from synthesis.samples.selectors import tell_why
 from synthesis.samples.staleness import LEVELS, Staleness, StaleReason
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
-
-
-class SampleRows(serializers.ListSerializer[Any]):
-    """Reads once for all rows why the dropped ones were dropped."""
-
-    def to_representation(self, data: Any) -> Any:
-        rows = list(data)
-        tell_why(rows)
-        return super().to_representation(rows)
 
 
 class SampleRow(Shape, of=Sample):
@@ -30,9 +18,6 @@ class SampleRow(Shape, of=Sample):
         "id run branch domain rule rule_version style tier query answer machine human approved_how why "
         "writer created_at"
     )
-
-    class Meta:
-        list_serializer_class = SampleRows
 
     rule: str | None = field(source="rule_version.rule.code", default=None)
     rule_version: int | None = field(source="rule_version.number", default=None)
@@ -63,7 +48,7 @@ class StaleOut(Shape, of=Staleness):
 
 
 class SampleDetail(Shape):
-    sample: SampleRow
+    sample: SampleRow = field(source="*")
     trace: str
     explanation: str
     permissions: list[str]
@@ -73,7 +58,7 @@ class SampleDetail(Shape):
     key: str
     made_from: Any = field("the inputs behind the key")
     thresholds: dict[str, int] = field("least score of each axis")
-    attempts: list[AttemptOut]
+    attempts: list[AttemptOut] = field(source="attempts.all")
     stale: StaleOut
 
 

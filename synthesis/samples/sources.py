@@ -74,8 +74,6 @@ def has_mark(tool: ToolText, mark: str) -> bool:
 
 def texts_then(marks: Mapping[str, str]) -> dict[str, tuple[str, datetime]]:
     """{tool: (its description, since when)} of the newest revision with the mark kept of it."""
-    if not marks:
-        return {}
     found: dict[str, tuple[str, datetime]] = {}
     rows = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")
     for data, at in rows.values_list("data", "at")[: MOST_REVISIONS * len(marks)]:
@@ -87,17 +85,14 @@ def texts_then(marks: Mapping[str, str]) -> dict[str, tuple[str, datetime]]:
 
 def load_catalog(*, neighbours: bool = True) -> CatalogView:
     """Every active tool; with its neighbours, which must have been computed."""
-    view = _view(Tool.objects.filter(status=Tool.Status.ACTIVE))
+    view = catalog_around(None) if neighbours else _view(Tool.objects.filter(status=Tool.Status.ACTIVE))
     if not view.tools:
         raise TraceError(
             "the catalog is empty.",
             code="empty_catalog",
             hint="Import tools first: manage.py catalog_import.",
         )
-    if not neighbours:
-        return view
-    view.neighbours = _neighbours(view, NeighbourList.objects.all())
-    if missing := len(view.tools) - len(view.neighbours):
+    if neighbours and (missing := len(view.tools) - len(view.neighbours)):
         raise TraceError(
             f"{missing:,} tools have no neighbours yet.",
             code="no_neighbours",
@@ -106,19 +101,24 @@ def load_catalog(*, neighbours: bool = True) -> CatalogView:
     return view
 
 
+MOST_AROUND = 1000  # tools whose pools are read one by one; for more the whole catalog is
+
+
 def catalog_around(names: Iterable[str] | None) -> CatalogView:
-    """The part of the active catalog that the pools of these tools are made of; None: all of it. Three queries.
+    """The part of the active catalog, at least, that the pools of these tools are made of; None: all. Three queries.
 
     A tool whose look-alikes are not found yet has none.
     """
     active, lists = Tool.objects.filter(status=Tool.Status.ACTIVE), NeighbourList.objects.all()
-    if names is not None:
-        wanted = set(names)
+    if names is not None and len(wanted := set(names)) <= MOST_AROUND:
         lists = lists.filter(tool__name__in=wanted)
         near = {pk for others in lists.values_list("neighbour_ids", flat=True) for pk in others}
         active = active.filter(Q(name__in=wanted) | Q(pk__in=near))
     view = _view(active)
-    view.neighbours = _neighbours(view, lists)
+    known = {pk: name for name, pk in view.ids.items()}
+    for pk, others in lists.values_list("tool_id", "neighbour_ids"):
+        if pk in known:
+            view.neighbours[known[pk]] = [known[other] for other in others if other in known]
     return view
 
 
@@ -131,15 +131,6 @@ def _view(active: QuerySet[Tool]) -> CatalogView:
         view.ids[name] = pk
         view.domains[name] = domain
     return view
-
-
-def _neighbours(view: CatalogView, lists: QuerySet[NeighbourList]) -> dict[str, list[str]]:
-    names = {pk: name for name, pk in view.ids.items()}
-    return {
-        names[pk]: [names[other] for other in others if other in names]
-        for pk, others in lists.values_list("tool_id", "neighbour_ids")
-        if pk in names
-    }
 
 
 def published_rules(
@@ -169,20 +160,17 @@ def rule_texts(versions: Iterable[RuleVersion]) -> list[RuleText]:
             target=names[version.target_id],
             confusables=tuple(names[pk] for pk in version.confusable_ids),
             text=version.text,
-            clauses=tuple(
-                Clause(
-                    entry["when"],
-                    entry["route_to"],
-                    bool(entry.get("exception")),
-                    tuple(entry.get("signals", ())),
-                )
-                for entry in version.clauses
-            ),
+            clauses=tuple(map(clause_of, version.clauses)),
             hash=version.content_hash,
             domain=version.rule.domain_id,
         )
         for version in versions
     ]
+
+
+def clause_of(said: Mapping[str, Any]) -> Clause:
+    signals = tuple(said.get("signals", ()))
+    return Clause(said["when"], said["route_to"], bool(said.get("exception")), signals)
 
 
 def few_shot_queries(limit: int = 200) -> list[str]:

@@ -7,7 +7,8 @@ Compared with the writers as they are configured now and the recipe of the newes
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from threading import RLock
 from typing import Annotated, Any
 
@@ -18,15 +19,20 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from rules.models import Rule, RuleVersion
-from synthesis.core.keys import STAGES, contents
+from synthesis.core.keys import STAGES
 from synthesis.core.plan import State
 from synthesis.core.queries import RuleText
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Regeneration, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
-from synthesis.samples.inputs import Inputs, Old, SampleKeys, old_of, pool_marks, rows_of, telling_writers
-from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts, texts_then
+from synthesis.samples.inputs import Inputs, SampleKeys, content_inputs, old_of, rows_of, telling_writers
+from synthesis.samples.sources import (
+    catalog_around,
+    few_shot_queries,
+    published_rules,
+    texts_then,
+)
 from trace_site.database import generation_key
 from trace_site.jobs import Job
 
@@ -71,7 +77,6 @@ def replacement(sample: Sample) -> Sample | None:
 # look-alikes or a published rule move.
 
 
-MOST_RULES_AROUND = 500  # rules and anchors whose pools are read one by one; for more the whole catalog is
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -110,25 +115,26 @@ def todays_contents(bases: set[Base]) -> Mapping[Base, frozenset[str]]:
         if moved != _moved:
             _moved, _contents = moved, {}
         if unread := bases - _contents.keys():
-            _contents = {**_contents, **dict.fromkeys(unread, NOTHING), **_read(unread)}
+            _contents = {**_contents, **_read(unread)}
         return _contents
 
 
 def _read(bases: set[Base]) -> dict[Base, frozenset[str]]:
-    published = RuleVersion.objects.filter(pk__in={version for version, _ in bases if version})
-    versions = list(published.filter(rule__published_id=F("pk")).select_related("rule"))
-    rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+    rules = _texts_of({version for version, _ in bases if version})
     live = Tool.objects.filter(pk__in={anchor for _, anchor in bases if anchor}, status=Tool.Status.ACTIVE)
     anchors = dict(live.values_list("pk", "name"))
     names = {*anchors.values(), *(name for rule in rules.values() for name in rule.tools)}
-    catalog = catalog_around(names if len(rules) + len(anchors) <= MOST_RULES_AROUND else None)
-    found: dict[Base, frozenset[str]] = {}
-    for pk, rule in rules.items():
-        own = [name for name in rule.tools if name in catalog.tools]
-        found[pk, None] = frozenset(contents(rule, rule.code, *pool_marks(catalog, own)))
-    for pk, name in anchors.items():
-        found[None, pk] = frozenset(contents(None, name, *pool_marks(catalog, [name])))
-    return found
+    inputs = content_inputs(catalog_around(names), rules)
+    grounds = {base: inputs.of(base[0], anchors.get(base[1] or 0)) for base in bases}
+    return {
+        base: frozenset((made.plain.content, made.granted.content)) if made else NOTHING
+        for base, made in grounds.items()
+    }
+
+
+def _texts_of(versions: set[int]) -> dict[int, RuleText]:
+    """{version: its text} of those of them that are published."""
+    return {version.pk: text for version, text in published_rules(only=versions)} if versions else {}
 
 
 def content_stale(samples: QuerySet[Sample]) -> Q:
@@ -241,7 +247,6 @@ def _stage(stage: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
             yield StaleReason("parameter", f"{stage} {name}", *said)
 
 
-MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is
 LEVELS = {"current": State.CURRENT, "outdated": State.OUTDATED, "content": State.STALE}
 
 
@@ -271,38 +276,30 @@ def states(samples: QuerySet[Sample]) -> dict[int, State]:
 
 
 def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
-    """Those of one level: `current`, `outdated` or `content`; anything else filters nothing."""
-    if level not in LEVELS:
-        return samples
+    """Those of one level: `current`, `outdated` or `content`."""
     if level == "content":
         return samples.filter(content_stale(samples))
-    found = states(samples)
-    hits = [pk for pk, state in found.items() if state == LEVELS[level]]
-    if 2 * len(hits) <= len(found):
-        return samples.filter(pk__in=hits)
-    return samples.exclude(pk__in=[pk for pk, state in found.items() if state != LEVELS[level]])
+    return samples.filter(pk__in=[pk for pk, state in states(samples).items() if state == LEVELS[level]])
 
 
-@dataclass(slots=True)
 class Today:
     """Today's inputs for the given rows: their rules as published now, the tools around them, each writer's own."""
 
-    rows: Sequence[SampleKeys]
-    catalog: CatalogView = field(init=False)
-    numbers: dict[int, int] = field(init=False)  # {sample's version: its number}
-    rules: dict[int, RuleText] = field(init=False)  # {sample's version: the version published now}
-    current: dict[int, RuleText] = field(init=False)  # {published version: its text}
-    old: dict[int, Old] = field(init=False)
-    _inputs: dict[tuple[str, str], Inputs] = field(default_factory=dict)
-    _texts: list[str] | None = None
-
-    def __post_init__(self) -> None:
-        self.numbers, self.rules, self.current = _published({row.version for row in self.rows if row.version})
-        self.old = old_of([row.pk for row in self.rows if row.content is None])
-        names = {row.anchor for row in self.rows if row.anchor}
+    def __init__(self, rows: Sequence[SampleKeys]) -> None:
+        self.rows = rows
+        versions = {row.version for row in rows if row.version}
+        known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
+        found = list(known.values_list("pk", "number", "rule__published_id"))
+        self.numbers = {pk: number for pk, number, _ in found}
+        self.current = _texts_of({now for _, _, now in found})  # {published version: its text}
+        self.rules = {pk: self.current[now] for pk, _, now in found if now in self.current}
+        self.old = old_of([row.pk for row in rows if row.content is None])
+        names = {row.anchor for row in rows if row.anchor}
         names |= {name for rule in self.current.values() for name in rule.tools}
         names |= {name for old in self.old.values() for name in old.answer}
-        self.catalog = catalog_around(names if len(self.rows) <= MOST_AROUND else None)
+        self.catalog = catalog_around(names)
+        self._inputs: dict[tuple[str, str], Inputs] = {}
+        self._few_shots = cache(few_shot_queries)
 
     def states(self) -> list[tuple[SampleKeys, State]]:
         groups: dict[tuple[str, str], list[SampleKeys]] = {}
@@ -317,11 +314,8 @@ class Today:
             recipe, models = newest_recipe(branch, writer)
             writers = telling_writers(writer, recipe, models)
             share = recipe.trace.permission_share
-            if writer == "llm" and self._texts is None:
-                self._texts = few_shot_queries()
-            self._inputs[kind] = Inputs.today(
-                self.catalog, self.current, branch, writers, share, self._texts or ()
-            )
+            made = (self.catalog, self.current, branch, writers, share)
+            self._inputs[kind] = Inputs.today(*made, self._few_shots)
         return self._inputs[kind]
 
     def reasons(self, row: SampleKeys, state: State, made: Mapping[str, Any]) -> tuple[StaleReason, ...]:
@@ -368,36 +362,15 @@ def newest_recipe(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
     return recipe, {} if settings.LLM_GENERATOR_MODEL else models
 
 
-def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText], dict[int, RuleText]]:
-    """({version: number}, {version: the rule as published now}, {published version: the rule}) of these rules."""
-    columns = ("pk", "number", "rule__published_id")
-    known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
-    found = list(known.values_list(*columns))
-    rows = RuleVersion.objects.filter(pk__in={now for _, _, now in found}).select_related("rule")
-    listed = list(rows)
-    current = {version.pk: text for version, text in zip(listed, rule_texts(listed), strict=True)}
-    return {pk: number for pk, number, _ in found}, {pk: current[now] for pk, _, now in found}, current
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonShown:
-    """A reason; both texts of a prompt or tool where they are known and differ, else where they can be compared."""
-
-    reason: StaleReason
-    before: str = ""
-    after: str = ""
-    url: str = ""
-
-
-def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[ReasonShown]:
-    """At most one query for prompts and two for tools."""
+def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[dict[str, Any]]:
+    """[{"reason", "before", "after", "url"}]: both texts of a prompt or tool where they are known and differ, or where
+    two versions of a rule can be compared. At most one query for prompts and two for tools.
+    """
     hashes = {reason.was for reason in reasons if reason.kind == "prompt"}
-    prompts = (
-        dict(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", "source")) if hashes else {}
-    )
+    prompts = dict(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", "source"))
     marks = {one.what: one.was.partition("+")[0] for one in reasons if one.kind == "tool" and one.was}
     tools = texts_then(marks)
-    now = dict(Tool.objects.filter(name__in=tools).values_list("name", "description")) if tools else {}
+    now = dict(Tool.objects.filter(name__in=tools).values_list("name", "description"))
     found = []
     for reason in reasons:
         before = after = url = ""
@@ -408,5 +381,5 @@ def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[ReasonSh
         if reason.kind == "rule" and sample.rule_version and reason.was:
             numbers = int(reason.was.removeprefix("v")), int(reason.now.removeprefix("v"))
             url = reverse("rules:compare", args=[sample.rule_version.rule_id, *numbers])
-        found.append(ReasonShown(reason, before, after, url))
+        found.append({"reason": reason, "before": before, "after": after, "url": url})
     return found

@@ -15,7 +15,7 @@ from synthesis.samples.checks import failure_spans, trace_spans
 from synthesis.samples.counts import rules_with_samples
 from synthesis.samples.forms import SampleFilters
 from synthesis.samples.impact import regeneration_calls, stale_of_rules
-from synthesis.samples.lineage import NARROWS, decisions_shown, lineage, members
+from synthesis.samples.lineage import NARROWS, Lineage, decisions_shown, members
 from synthesis.samples.staleness import OUTDONE, replacement, stale_map, stale_shown
 from trace_site.paging import keyset, numbers_of
 
@@ -57,16 +57,16 @@ def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "synthesis/sample_detail.html", context)
 
 
-def sample_context(sample: Sample) -> dict[str, Any]:
-    """What the page of a sample shows of itself."""
-    code = sample.rule_version.rule.code if sample.rule_version else ""
-    pool = selectors.pool_tools(sample)
+def sample_context(sample: Sample, rule: str = "") -> dict[str, Any]:
+    """What the page of a sample shows of itself, and the review queue. rule: the text that its trace may quote."""
+    version, pool = sample.rule_version, selectors.pool_tools(sample)
+    codes = [version.rule.code] if version else []
     return {
         "sample": sample,
-        "spans": trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else []),
+        "spans": trace_spans(sample.trace, sample.pool, sample.answer, codes, rule),
         "pool": pool,
         "main": pool[0] if pool else None,
-        "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
+        "rule_ids": version.tool_ids if version else [],
         "attempts": list(sample.attempts.order_by("number")),
     }
 
@@ -86,7 +86,7 @@ def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
 
 @require_GET
 def sample_lineage(request: HttpRequest, pk: int) -> HttpResponse:
-    found = lineage(pk, request.user)
+    found = Lineage(pk, request.user)
     return render(request, "synthesis/sample_lineage.html", {"line": found, "sample": found.sample})
 
 
@@ -94,14 +94,9 @@ def sample_lineage(request: HttpRequest, pk: int) -> HttpResponse:
 def snapshot_members(request: HttpRequest, pk: int) -> HttpResponse:
     """The samples of a snapshot in its order, all or of a branch, rule or style; each leads to its lineage."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
-    chosen = {name: request.GET.get(name, "")[:200] for name in NARROWS}
-    rows = members(pk, {name: value for name, value in chosen.items() if value})
-    page = keyset(rows, request.GET.get("after", ""), by="position")
-    context = {
-        "snapshot": snapshot,
-        "page": page,
-        "chosen": {name: one for name, one in chosen.items() if one},
-    }
+    chosen = {name: value for name in NARROWS if (value := request.GET.get(name, "")[:200])}
+    page = keyset(members(pk, chosen), request.GET.get("after", ""), by="position")
+    context = {"snapshot": snapshot, "page": page, "chosen": chosen}
     return render(request, "synthesis/snapshot_members.html", context)
 
 
@@ -133,13 +128,7 @@ def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Samples of the published version stop entering snapshots once another version is published."""
     rule = get_object_or_404(Rule, pk=rule_id)
     found = stale_of_rules([rule.pk])
-    context = {
-        "rule": rule,
-        "samples": found.samples,
-        "approved": found.approved,
-        "snapshots": len(found.snapshots),
-        "calls": regeneration_calls(found.samples),
-    }
+    context = {"rule": rule, "found": found, "calls": regeneration_calls(found.samples)}
     return render(request, "synthesis/_rule_impact.html", context)
 
 

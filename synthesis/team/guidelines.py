@@ -35,16 +35,13 @@ def versions_of(domain: str | None, style: str) -> QuerySet[Guideline]:
 
 def newest_of(domain: str | None, style: str) -> Guideline | None:
     """The version that counts."""
-    return versions_of(domain, style).order_by("-number").first()
+    return versions_of(domain, style).first()
 
 
 def applying_to(domain: str, style: str) -> list[Guideline]:
     """What a reviewer of such a sample should know, the most specific first: at most four, one query."""
-    rows = Guideline.objects.filter(Q(domain=None) | Q(domain=domain), style__in={style, ""})
-    newest: dict[Any, Guideline] = {}
-    for row in rows.select_related("domain").order_by("number"):
-        newest[row.domain_id, row.style] = row
-    return sorted(newest.values(), key=lambda row: (row.domain_id is None, row.style == ""))
+    rows = current().filter(Q(domain=None) | Q(domain=domain), style__in={style, ""})
+    return sorted(rows, key=lambda row: (row.domain_id is None, row.style == ""))
 
 
 LONGEST_TEXT = 20_000

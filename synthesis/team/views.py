@@ -30,7 +30,7 @@ from trace_site.paging import keyset, number_of
 class AssignForm(forms.Form):
     """To whom, how many and why; which items is said by QueueFilters."""
 
-    assignee = forms.ModelChoiceField(User.objects.none(), required=False, label="To", empty_label=None)
+    assignee = forms.ModelChoiceField(reviewers(), required=False, label="To", empty_label=None)
     count = forms.IntegerField(
         min_value=1,
         max_value=MOST,
@@ -39,10 +39,6 @@ class AssignForm(forms.Form):
         widget=forms.NumberInput(attrs={"placeholder": "all"}),
     )
     note = forms.CharField(max_length=300, required=False, label="Note")
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.fields["assignee"].queryset = reviewers()  # type: ignore[attr-defined]
 
 
 ENDED = 10  # assignments that ended and are still shown
@@ -174,7 +170,6 @@ FORMS: dict[str, type[QueueFilters] | type[SampleFilters]] = {
     "review": QueueFilters,
     "samples": SampleFilters,
 }
-ADDRESSES = {"review": "synthesis:review", "samples": "synthesis:samples"}
 
 
 def checked(page: str, query: str) -> dict[str, Any]:
@@ -204,7 +199,7 @@ def fragment(request: HttpRequest, page: str) -> HttpResponse:
         {"row": row, "filters": checked(page, row.query), "mine": row.owner_id == request.user.pk}
         for row in rows.select_related("owner").order_by("name", "id")
     ]
-    context: dict[str, Any] = {"views": found, "page": page, "address": reverse(ADDRESSES[page])}
+    context: dict[str, Any] = {"views": found, "page": page, "address": reverse(f"synthesis:{page}")}
     context["is_admin"] = ADMIN in roles_of(request.user)
     return render(request, "synthesis/_saved_views.html", context)
 

@@ -19,7 +19,8 @@ from evaluation.models import Evaluation, KeptOutAnswer, Prediction, RuleTestRes
 from evaluation.results import tasks
 from evaluation.results.rule_tests import rule_tests_request
 from evaluation.retrieval.retriever import retrieve
-from tests.evaluation.test_services import FAKE, evaluate, model_with
+from tests.evaluation.conftest import FAKE
+from tests.evaluation.test_services import evaluate, model_with
 from tests.factories import crown, make_domain, make_model, make_rule, make_run, make_sample, make_tool
 from tests.tokens import token_of
 from trace_site import jobs
@@ -102,7 +103,6 @@ def test_a_labelled_request_is_asked_as_its_caller_would_ask_it():
     assert item == {"id": "7"} | {name: asked[name] for name in item if name != "id"}
 
 
-DRAWN = 50
 WORDS = ("please show read list book start newer older pay slip run leave case", "of this month for my team")
 
 
@@ -146,7 +146,10 @@ def served(home, settings, tmp_path):
 
 
 @pytest.mark.ml
-def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(served, settings, tmp_path, user_with):
+@pytest.mark.parametrize("drawn", [15, pytest.param(50, marks=pytest.mark.long)])
+def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(
+    served, settings, tmp_path, user_with, drawn
+):
     settings.RETRIEVE_RATE = 10_000
     draw = random.Random(0)
     finance = make_domain("finance")
@@ -156,11 +159,11 @@ def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(served, s
     Tool.objects.filter(name="Time/Book Leave").update(domain=finance)
     names = list(Tool.objects.filter(status="active").values_list("name", flat=True))
     texts = sorted(
-        {" ".join(draw.choices(" ".join(WORDS).split(), k=draw.randint(1, 9))) for _ in range(2 * DRAWN)}
+        {" ".join(draw.choices(" ".join(WORDS).split(), k=draw.randint(1, 9))) for _ in range(2 * drawn)}
     )
     inside = [{"query": text, "tools": [draw.choice(names)], "rule": "R"} for text in texts]
-    frozen(tmp_path, "prb", inside[:DRAWN])
-    frozen(tmp_path, "outside", [{"query": text} for text in texts[DRAWN : DRAWN + 9]], kind="outside")
+    frozen(tmp_path, "prb", inside[:drawn])
+    frozen(tmp_path, "outside", [{"query": text} for text in texts[drawn : drawn + 9]], kind="outside")
     crown(model=served[0], actor=None)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with('admin'))}")
@@ -183,7 +186,7 @@ def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(served, s
         assert found["trace"] == row.output["trace"], body
         compared += 1
     # of both models fast on both benchmarks, and the traces of the one that writes them
-    assert compared == 2 * (DRAWN + 9) + DRAWN
+    assert compared == 2 * (drawn + 9) + drawn
     listed = {tool for row in Prediction.objects.all() for tool in row.output["tools"]}
     assert "Bill/Send" in listed, "newer than the models"
     assert "PayV1/ListRuns" not in listed and {Tool.objects.get(name=name).domain_id for name in listed} == {

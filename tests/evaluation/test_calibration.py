@@ -11,11 +11,11 @@ from evaluation.results import tasks
 from evaluation.results.views import picture
 from evaluation.retrieval.calibration import NOT_CALIBRATED, development, judged
 from evaluation.retrieval.lookups import lookups
-from tests.evaluation.test_services import evaluate, home, model_with, tools
+from tests.evaluation.test_services import evaluate, model_with, tools
 from tests.factories import crown
 
-__all__ = ["home", "tools"]
-pytestmark = pytest.mark.django_db
+__all__ = ["tools"]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_engine")]
 
 
 def frozen(tmp_path, kind, rows, part, name=""):

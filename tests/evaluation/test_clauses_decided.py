@@ -183,13 +183,13 @@ def entry(told):
 
 def test_the_log_keeps_the_token_of_the_clause_that_decided_also_without_texts():
     assert (
-        as_row(entry(answer()), True, timezone.now())["clause"]
-        == as_row(entry(answer()), False, timezone.now())["clause"]
+        as_row(entry(answer()), True, timezone.now()).clause
+        == as_row(entry(answer()), False, timezone.now()).clause
         == NEW
     )
     undecided = [{"token": NEW, "decided": False}]
     for nothing in (answer(clauses=undecided), answer(clauses=[]), None):
-        assert as_row(entry(nothing), True, timezone.now())["clause"] == ""
+        assert as_row(entry(nothing), True, timezone.now()).clause == ""
 
 
 def test_a_wrong_answer_whose_rule_did_not_speak_is_told_from_one_without_a_rule(client_as, rule, measured):

@@ -14,25 +14,16 @@ from evaluation.models import (
     Prediction,
     RuleTestResult,
 )
-from evaluation.results import comparison, tasks
+from evaluation.results import comparison
 from tests.evaluation import test_services
-from tests.evaluation.test_services import FAKE, evaluate, model_with
+from tests.evaluation.test_services import evaluate, model_with
 from tests.factories import crown, make_model, make_rule, make_run, make_snapshot, make_tool, thawed
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_engine")]
 tools, prb = test_services.tools, test_services.prb  # fixtures
-
-
-@pytest.fixture
-def home(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(tasks, "ENGINE", FAKE)
-    monkeypatch.setattr(tasks, "ENCODER", FAKE)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600
 
 
 @pytest.fixture
@@ -175,7 +166,6 @@ def gated(model):
 
 
 def test_a_new_model_is_gated_after_its_evaluation_and_people_are_told_once(
-    home,
     tools,
     prb,
     tmp_path,
@@ -199,7 +189,7 @@ def test_a_new_model_is_gated_after_its_evaluation_and_people_are_told_once(
     assert Notice.objects.count() == 2 and User.objects.count() == 3
 
 
-def test_the_gate_measures_the_champion_on_benchmarks_that_came_after_it(home, tools, prb, tmp_path):
+def test_the_gate_measures_the_champion_on_benchmarks_that_came_after_it(tools, prb, tmp_path):
     champion = model_with(tools, tmp_path)
     crown(model=champion, actor=None)
     evaluate(champion)
@@ -215,7 +205,7 @@ def test_the_gate_measures_the_champion_on_benchmarks_that_came_after_it(home, t
     assert "qa v1" in {row["name"] for row in report.report["rows"]} and found.report == report
 
 
-def test_evaluation_of_one_benchmark_alone_tells_nobody(home, tools, prb, tmp_path, user_with):
+def test_evaluation_of_one_benchmark_alone_tells_nobody(tools, prb, tmp_path, user_with):
     user_with("admin")
     model = model_with(tools, tmp_path)
     jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)

@@ -49,7 +49,7 @@ def test_a_fit_is_the_same_after_it_was_stored():
 def test_without_outside_requests_nothing_is_refused_but_there_is_a_confidence():
     found = fitted(requests(outside=0))
     verdict = found.verdict(requests()[0][0])
-    assert (found.threshold, verdict.fits, verdict.chance) == (None, None, None)
+    assert (found.threshold, verdict.fits) == (None, None)
     assert 0 < verdict.confidence < 1
 
 

@@ -233,24 +233,23 @@ def test_who_leaves_within_an_answer_ends_the_question_and_is_not_asked_for_agai
     with pytest.raises(TraceError):
         list(parts)
     waited_until(lambda: stub.open == 0)
-    stub.think = 5.0
+    stub.think = 60.0
     departure = Departure()
     threading.Timer(0.2, departure.happen).start()
     began = time.monotonic()
     with pytest.raises(TraceError):
         retriever.retrieve(retriever.Query("my payslip"), departure=departure)
-    assert time.monotonic() - began < 4 and len(stub.asked) == 2
+    assert time.monotonic() - began < 30 and len(stub.asked) == 2
 
 
 def test_an_engine_that_says_nothing_is_waited_for_once_however_many_connections_are_open(
     champion, stub, monkeypatch
 ):
     monkeypatch.setattr(engine, "READ_SECONDS", 0.3)
-    question = retriever.Query("my payslip")
-    session = retriever.Session([question], champion)
-    asked = [session.engine, "/retrieve", session.request() | question.as_asked()]
+    query = retriever.Query("my payslip")
+    question = retriever.Session([query], champion).question("/retrieve", query.as_asked(), None)
     stub.think = 0.2
-    askers = [threading.Thread(target=engine.ask, args=asked) for _ in range(4)]
+    askers = [threading.Thread(target=question.answer) for _ in range(4)]
     for asker in askers:
         asker.start()
     for asker in askers:
@@ -258,7 +257,7 @@ def test_an_engine_that_says_nothing_is_waited_for_once_however_many_connections
     assert (stub.connections, len(stub.asked)) == (4, 4)
     stub.think = 60.0
     with pytest.raises(TraceError, match="does not answer"):
-        engine.ask(*asked)
+        question.answer()
     assert len(stub.asked) == 5
 
 

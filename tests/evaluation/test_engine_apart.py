@@ -39,7 +39,7 @@ def apart(settings, tmp_path, monkeypatch):
     servers, asked = [], []
     read_json = server.read_json
     monkeypatch.setattr(server, "read_json", lambda body: asked.append(body.decode()) or read_json(body))
-    loaded = SimpleNamespace(open_engine=Listing, open_untrained=None)
+    loaded = SimpleNamespace(open_engine=Listing)
     monkeypatch.setitem(sys.modules, "evaluation.ml.engine", loaded)
     settings.TRACE_HOME = tmp_path / "site"
 

@@ -17,7 +17,7 @@ from evaluation.core.asking import Stored, read_asked
 from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
-from evaluation.ml.server import MODELS, MOST_HELD, Models, Server, read_json, read_models
+from evaluation.ml.server import MODELS, MOST_HELD, Models, Server, chosen_engine, read_json
 from trace_site.lib.departure import Departed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
@@ -459,7 +459,7 @@ def kept(tmp_path):
 @pytest.fixture
 def engine_of(monkeypatch):
     """engine_of(store) -> the models of an engine over this store, which answers with the hash of their manifest."""
-    opened = SimpleNamespace(open_engine=lambda folder, _: EchoEngine(verify(folder)), open_untrained=None)
+    opened = SimpleNamespace(open_engine=lambda folder, _: EchoEngine(verify(folder)))
     monkeypatch.setitem(sys.modules, "evaluation.ml.engine", opened)
     return lambda store: Models(partial(engine_server.opened, store, 1))
 
@@ -570,10 +570,10 @@ def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(serve, monkeypatch
         assert b" 200 " in connection.recv(4096)
         begun = time.monotonic()
         with suppress(OSError):
-            while time.monotonic() - begun < 5:
+            while time.monotonic() - begun < 60:
                 connection.sendall(b"G")
                 time.sleep(0.02)
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize(
@@ -591,8 +591,8 @@ def test_a_connection_that_was_kept_is_no_place_to_be_slow_in(serve, monkeypatch
 )
 def test_every_wrong_field_is_named(body, where):
     with pytest.raises(TraceError) as caught:
-        read_models(body)
         read_asked(body)
+        chosen_engine(models_of(), body)
     assert caught.value.where == where
 
 
@@ -629,12 +629,12 @@ class NoThread(threading.Thread):
 
 def test_where_no_thread_can_be_started_the_place_is_given_back(monkeypatch):
     monkeypatch.setattr(threading, "Thread", NoThread)
-    with Server(("127.0.0.1", 0), models_of(), "") as server:
-        with socket.create_connection(server.server_address, timeout=5):
-            request, address = server.get_request()
-            with request, pytest.raises(RuntimeError):
-                server.process_request(request, address)
-        assert all(server.places.acquire(blocking=False) for _ in range(engine_server.MOST_CONNECTIONS))
+    with (
+        Server(("127.0.0.1", 0), models_of(), "") as server,
+        socket.create_connection(server.server_address, timeout=5) as connection,
+    ):
+        server.handle_request()
+        assert whole(connection) == b"" and not server.connected
 
 
 def test_where_no_thread_can_be_started_no_model_is_loading_for_ever():

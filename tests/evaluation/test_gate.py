@@ -19,7 +19,7 @@ from evaluation.gate.services import gate_of, gate_request, report_make
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results import tasks
 from synthesis.models import SnapshotSample
-from tests.evaluation.test_services import evaluate, home, model_with, prb, tools
+from tests.evaluation.test_services import evaluate, model_with, prb, tools
 from tests.factories import (
     crown,
     make_gate_report,
@@ -36,8 +36,8 @@ from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from training.registry.registry import current_aliases
 
-__all__ = ["home", "prb", "tools"]
-pytestmark = pytest.mark.django_db
+__all__ = ["prb", "tools"]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_engine")]
 GROUPS = ("covered", "uncovered", "outside")
 BY_DECODE = {
     "fast": ("hit@1", "recall@5"),
@@ -420,7 +420,7 @@ def test_the_word_of_the_gate_names_the_worst_slice_and_what_nobody_would_see(tw
     assert of_model(candidate.pk, None).verdict == ""
 
 
-def test_the_job_measures_both_and_the_command_prints_the_report(home, tools, prb, tmp_path, capsys):
+def test_the_job_measures_both_and_the_command_prints_the_report(tools, prb, tmp_path, capsys):
     champion, candidate = model_with(tools, tmp_path), model_with(tools, tmp_path)
     crown(champion)
     call_command("gate", candidate=str(candidate.pk), json=True)
@@ -444,7 +444,7 @@ def test_the_job_measures_both_and_the_command_prints_the_report(home, tools, pr
     assert GateReport.objects.first().champion == candidate
 
 
-def test_a_first_model_stands_before_the_gate_with_the_embedding_alone(home, tools, prb, tmp_path):
+def test_a_first_model_stands_before_the_gate_with_the_embedding_alone(tools, prb, tmp_path):
     model = model_with(tools, tmp_path)
     evaluate(model)
     jobs.run(jobs.Job.objects.get(kind=KIND).pk)
@@ -453,7 +453,7 @@ def test_a_first_model_stands_before_the_gate_with_the_embedding_alone(home, too
     assert {row["opponent"] for row in report.report["rows"]} == {"embedding"}
 
 
-def test_a_killed_gate_goes_on_and_makes_one_report(home, tools, prb, tmp_path, monkeypatch):
+def test_a_killed_gate_goes_on_and_makes_one_report(tools, prb, tmp_path, monkeypatch):
     model = model_with(tools, tmp_path)
     job = gate_request(candidate=model)
 

@@ -13,9 +13,10 @@ from tests.factories import make_rule, make_snapshot, make_tool
 from tests.training.small_snapshot import NAMES, write_snapshot
 from trace_site import jobs
 from trace_site.artefacts import store
+from trace_site.lib.small_yaml import read_small_yaml
 from training.core.recipe import from_dict
 from training.registry.registry import export_dir
-from training.runs.services import read_yaml, run_create
+from training.runs.services import run_create
 
 RECIPE = """
 max_seq_len: 256
@@ -48,14 +49,9 @@ def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, 
     (tmp_path / "qa.jsonl").write_text(json.dumps(question) + "\n")
     benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
 
-    run = run_create(
-        snapshot=snapshot,
-        base="pocket",
-        format="a",
-        memo="m",
-        retrieval="r+R",
-        recipe=from_dict(read_yaml(RECIPE.replace("ENCODER", small_encoder()), "recipe")),
-    )
+    recipe = from_dict(read_small_yaml(RECIPE.replace("ENCODER", small_encoder()), "recipe"))
+    cell = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R"}
+    run = run_create(snapshot=snapshot, recipe=recipe.with_cell(**cell))
     trained = jobs.run(run.job_id)
     assert trained.state == "done", trained.error
     assert {stage for stage, _ in run.metrics.values_list("stage", "step")} == {"stage1", "stage2"}

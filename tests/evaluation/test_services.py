@@ -17,18 +17,7 @@ from trace_site.artefacts import store
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 
-pytestmark = pytest.mark.django_db
-FAKE = "tests.evaluation.fake_engine"
-
-
-@pytest.fixture(autouse=True)
-def home(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(tasks, "ENGINE", FAKE)
-    monkeypatch.setattr(tasks, "ENCODER", FAKE)
-    monkeypatch.delenv("FAKE_ENGINE", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_engine")]
 
 
 @pytest.fixture
@@ -168,7 +157,7 @@ def test_interrupted_decoding_goes_on_and_stores_every_answer_once(tools, prb, t
     model = model_with(tools, tmp_path)
     monkeypatch.setenv("FAKE_ENGINE", "die")
     job = jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
-    assert (job.state, job.error) == ("failed", f"{FAKE}: the model is broken.")
+    assert (job.state, job.error) == ("failed", "tests.evaluation.fake_engine: the model is broken.")
     assert not Evaluation.objects.filter(decode="fast", metrics__isnull=False).exists()
     assert not Prediction.objects.filter(evaluation__decode="fast").exists()
     jobs.retry(job)

@@ -10,7 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, LlmError
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint, LlmError
 
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from tests.lib.simulated import SCHEMA, SimulatedEndpoint, run, slow_down
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import FATAL, Budget, Client, Endpoint, Spent
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import FATAL, Endpoint
+from trace_site.lib.llm.limiter import Budget, Spent
 
 COSTS = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
 

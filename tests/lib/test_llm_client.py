@@ -8,7 +8,9 @@ import pytest
 
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, NoLedger, retry_after
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint, Ledger
+from trace_site.lib.llm.limiter import retry_after
 
 SCHEMA = {
     "type": "object",
@@ -39,9 +41,12 @@ def ask(server, *, timeout=5.0, retries=0, cache=None, schema=SCHEMA):
 
 
 def test_an_answer_is_validated_and_counted(server):
-    reply = ask(server)
-    assert reply.data == {"ok": True}
-    assert (reply.prompt_tokens, reply.completion_tokens) == (11, 7)
+    class Counts(Ledger):
+        async def ended(self, exchange, reply):
+            self.tokens = exchange.prompt_tokens, exchange.completion_tokens
+
+    books = Counts()
+    assert ask(server, cache=books).data == {"ok": True} and books.tokens == (11, 7)
     sent = server.requests[0]
     assert sent["path"] == "/v1/chat/completions"
     assert sent["authorization"] == "Bearer key"
@@ -154,7 +159,7 @@ def test_retry_after_as_a_date():
     assert 55 < (retry_after(format_datetime(at, usegmt=True)) or 0) <= 60
 
 
-class Memory(NoLedger):
+class Memory(Ledger):
     def __init__(self):
         self.replies = {}
 

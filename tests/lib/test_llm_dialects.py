@@ -8,7 +8,9 @@ import pytest
 
 from tests.lib.test_llm_faults import KEY, Books
 from tests.llm_dialects import DIALECTS, WRAPS, DialectServer, bare
-from trace_site.lib.llm import FATAL, Client, Endpoint, client, limiter
+from trace_site.lib.llm import client, limiter
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import FATAL, Endpoint
 
 SCHEMA = {
     "type": "object",

@@ -8,7 +8,9 @@ import pytest
 from tests.lib.simulated import SCHEMA
 from tests.llm_server import FLOOD, LlmServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import UNKNOWN_USAGE, Budget, Client, Endpoint, NoLedger, limiter_of
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import UNKNOWN_USAGE, Endpoint, Ledger
+from trace_site.lib.llm.limiter import Budget, limiter_of
 
 TIMES = 8
 KEY = "sk-canary-0123456789"
@@ -68,7 +70,7 @@ PASSING = {
 }
 
 
-class Books(NoLedger):
+class Books(Ledger):
     def __init__(self):
         self.sent_ids, self.ends = [], []
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.lib.simulated import SCHEMA, SimulatedEndpoint, run
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, LlmError
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint, LlmError
 
 
 def client_of(endpoint):
@@ -29,7 +30,7 @@ def test_twenty_equal_questions_are_paid_once():
     replies = run(main())
     assert len(endpoint.answered) == 2
     assert sum(not reply.shared for reply in replies) == 2
-    assert {reply.completion_tokens for reply in replies} == {7}
+    assert all(reply.data for reply in replies)
 
 
 def test_questions_that_differ_in_anything_are_their_own():

@@ -11,7 +11,8 @@ import pytest
 from tests.lib.simulated import SCHEMA
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import FATAL, Client, Endpoint
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import FATAL, Endpoint
 from trace_site.lib.outbound import certificates
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.lib.simulated import SimulatedEndpoint, load, run, slow_down
-from trace_site.lib.llm import Limiter, limiter_of
+from trace_site.lib.llm.limiter import Limiter, limiter_of
 
 
 def after(endpoint, start, end):

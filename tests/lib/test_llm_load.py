@@ -8,7 +8,8 @@ from collections import Counter
 from tests.lib.simulated import SCHEMA, SimulatedEndpoint, load, run, slow_down
 from tests.llm_load import LoadServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, LlmError
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint, LlmError
 
 PATIENCE = 3.0
 

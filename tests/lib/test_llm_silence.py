@@ -7,7 +7,8 @@ import pytest
 
 from tests.lib.simulated import SCHEMA
 from tests.llm_server import LlmServer
-from trace_site.lib.llm import Client, Endpoint
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import Endpoint
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A typed recipe is settings as JSON knows them, or a sentence that says what is wrong with it."""
 
-import time
+import json
 from datetime import date
 
 import pytest
@@ -18,17 +18,17 @@ BOMB = "a: &a [x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("", None),
-        ("# nothing", None),
+        ("", {}),
+        ("# nothing", {}),
+        ("null", {}),
         ("stage2: {epochs: 4, lr: 1.0e-4}\nletters: true", {"stage2": {"epochs": 4, "lr": 1e-4}, "letters": True}),
         ('{"a": [1, 2.5, null, "x"]}', {"a": [1, 2.5, None, "x"]}),
         ("since: 2024-01-01", {"since": "2024-01-01"}),
-        ("[" * DEEPEST + "]" * DEEPEST, None),
+        ("[" * DEEPEST + "]" * DEEPEST, json.loads("[" * DEEPEST + "]" * DEEPEST)),
     ],
 )  # fmt: skip
 def test_settings_are_read(text, value):
-    found = read_small_yaml(text, "recipe")
-    assert value is None or found == value
+    assert read_small_yaml(text, "recipe") == value
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,8 @@ def test_settings_are_read(text, value):
     ],
 )  # fmt: skip
 def test_what_is_no_setting_is_refused_in_words(text, words):
-    before = time.process_time()
     with pytest.raises(TraceError, match=words) as refused:
         read_small_yaml(text, "recipe")
-    assert time.process_time() - before < 0.5
     assert refused.value.code == "bad_recipe" and len(str(refused.value)) < 400
 
 

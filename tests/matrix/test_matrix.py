@@ -26,7 +26,7 @@ from django.test import Client
 from django.urls import Resolver404, resolve, reverse
 
 from evaluation.requests import services
-from evaluation.retrieval import retriever
+from evaluation.retrieval.engine import Question
 from tests.api_description import operations
 from tests.factories import known_models
 from tests.matrix.bodies import bodies, headers, own, queries
@@ -57,20 +57,20 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     def received(*args: Any, **kwargs: Any) -> tuple[int, str]:
         return 200, "thanks"
 
-    def answered(engine: Any, path: str, request: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
-        one = {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}
-        if path == "/batch":
+    def answered(question: Question) -> dict[str, Any]:
+        request, one = question.request, {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}
+        if question.path == "/batch":
             return {"model": request["model"], "answers": [one for _ in request["requests"]]}
         return {"fast": one, "trace": one} if request["mode"] == "both" else one
 
-    def written(engine: Any, path: str, request: dict[str, Any], *_: Any) -> Iterator[dict[str, Any]]:
-        yield {"event": "done", **answered(engine, path, request)}
+    def written(question: Question) -> Iterator[dict[str, Any]]:
+        yield {"event": "done", **answered(question)}
 
     monkeypatch.setattr(webhooks, "post", received)
     settings.ENGINE_URL = "http://engine.invalid"
     monkeypatch.setattr(services, "WRITE_SECONDS", 0)
-    monkeypatch.setattr(retriever, "ask", answered)
-    monkeypatch.setattr(retriever, "ask_in_lines", written)
+    monkeypatch.setattr(Question, "answer", answered)
+    monkeypatch.setattr(Question, "lines", written)
     known_models(monkeypatch)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}

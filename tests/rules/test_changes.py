@@ -16,18 +16,13 @@ from rules.core.draft import draft_of
 from rules.models import Approval, ChangeRequest, Rule, RuleVersion
 from tests.factories import make_rule
 from tests.rules.saving import rule_save
-from tests.rules.ways import TEXT, World, content
+from tests.rules.ways import TEXT, content
 from trace_site.audit.models import AuditEntry
 from trace_site.deliveries import Delivery
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks.services import Webhook
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def world(user_with):
-    return World(user_with)
 
 
 def entries(after: int = 0) -> list[tuple[str, str | None]]:

@@ -6,14 +6,8 @@ from django.db.models import ProtectedError
 
 from rules.changes import services as changes_services
 from rules.models import Approval, ChangeComment, ChangeRequest, RuleChange
-from tests.rules.ways import World
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def world(user_with):
-    return World(user_with)
 
 
 def refused(sql: str, *values: object) -> str:

@@ -19,16 +19,11 @@ from rules.exchange.services import rules_import
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleClause, RuleVersion
 from rules.selectors import clauses_in_force
 from rules.services import rule_withdraw
-from tests.rules.ways import TEXT, World, content
+from tests.rules.ways import TEXT, content
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def world(user_with):
-    return World(user_with)
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
@@ -223,4 +218,4 @@ def test_clauses_that_are_published_at_once_get_slots_of_their_own(world, tmp_pa
     assert done == ["applied", "applied", "applied", 1, None]
     slots = TokenUnit.objects.filter(family="clause").values_list("slot", flat=True)
     assert sorted(slots) == list(range(len(slots))) and len(slots) == RuleClause.objects.count()
-    assert {one.code for one in clauses_in_force()} == {"RULE_0", "RULE_1", "RULE_2", "FILE"}
+    assert {one["rule"] for one in clauses_in_force()} == {"RULE_0", "RULE_1", "RULE_2", "FILE"}

@@ -4,15 +4,10 @@ import pytest
 
 from rules.changes import services as changes_services
 from rules.models import ChangeRequest, RuleChange
-from tests.rules.ways import World, ways
+from tests.rules.ways import ways
 from trace_site.lib.errors import TraceError, status_of
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def world(user_with):
-    return World(user_with)
 
 
 WAYS = [

@@ -7,17 +7,17 @@ from django.db import connection
 
 from rules.book import version_contents
 from rules.changes.drafts import change_save
+from rules.changes.proposals import request_conflicts
 from rules.changes.services import request_submit
-from rules.core.draft import draft_of
+from rules.core.draft import draft_of, fill_draft
 from rules.editor.services import (
     EditConflict,
     RuleForm,
     draft_discard,
     draft_move,
-    form_keep,
     form_rebase,
     form_save,
-    is_behind,
+    open_change,
 )
 from rules.models import ChangeRequest, RuleChange
 from tests.factories import make_tool
@@ -45,14 +45,13 @@ def maria(user_with):
 
 def form(**fields):
     typed = {"target": "A/New", "confusables": ["A/Old"], "text": TEXT}
-    return RuleForm(**{**typed, **fields})
+    return RuleForm(fill_draft({**typed, **fields}))
 
 
 def opened(change, **typed):
     """The form of a page that shows the change, with something typed over it."""
     shown = RuleForm.of(change.content, change=change.pk, revision=change.revision, note=change.note)
-    for name, value in typed.items():
-        setattr(shown, name, value)
+    shown.draft = shown.draft | typed
     return shown
 
 
@@ -65,13 +64,16 @@ def published(text=TEXT, rule=None):
     return version.rule
 
 
-def version_form(rule, **typed):
+def is_behind(change):
+    return any(one.since for one in request_conflicts(change.request, [change], []))
+
+
+def version_form(rule, note="", **typed):
     newest = rule.versions.order_by("-number").first()
     shown = RuleForm.of(
-        draft_of(version_contents([newest])[newest.pk]), domain=rule.domain_id, began=newest.number
+        draft_of(version_contents([newest])[newest.pk]), domain=rule.domain_id, began=newest.number, note=note
     )
-    for name, value in typed.items():
-        setattr(shown, name, value)
+    shown.draft = shown.draft | typed
     return shown
 
 
@@ -104,7 +106,7 @@ def test_keeping_mine_puts_it_on_top_of_theirs(tools, erin, maria):
     change = form_save(form=form(), rule=None, actor=erin)
     mine = opened(change, confusables=["A/Old", "A/Other"])
     form_save(form=opened(change, text=TEXT + " Theirs."), rule=None, actor=maria)
-    kept = form_keep(form=mine, rule=None, actor=erin, onto=2)
+    kept = form_save(form=mine, rule=None, actor=erin, onto=2)
     assert kept.content["confusables"] == ["A/Old", "A/Other"] and kept.content["text"].endswith("Theirs.")
     assert kept.revision == 3
 
@@ -115,7 +117,7 @@ def test_keeping_mine_is_refused_when_a_third_save_came_between(tools, erin, mar
     for number in (2, 3):
         change = form_save(form=opened(change, text=f"{TEXT} {number}"), rule=None, actor=maria)
     with pytest.raises(EditConflict) as told:
-        form_keep(form=mine, rule=None, actor=erin, onto=2)
+        form_save(form=mine, rule=None, actor=erin, onto=2)
     assert told.value.theirs.label == "revision 3" and RuleChange.objects.get().revision == 3
 
 
@@ -127,7 +129,7 @@ def test_draft_of_a_rule_that_was_published_anew_since_the_page_was_opened_is_re
         form_save(form=mine, rule=rule, actor=erin)
     assert (told.value.theirs.label, told.value.theirs.who) == ("v2", "maria")
     assert not RuleChange.objects.exists()
-    kept = form_keep(form=mine, rule=rule, actor=erin, onto=2)
+    kept = form_save(form=mine, rule=rule, actor=erin, onto=2)
     assert kept.content["text"] == f"Theirs. {TEXT} Mine." and kept.base.number == 2
 
 
@@ -144,11 +146,10 @@ def test_draft_left_behind_by_a_newer_version_is_put_on_top_of_it(tools, erin):
     rule = published()
     change = form_save(form=version_form(rule, text=TEXT + " Mine."), rule=rule, actor=erin)
     published("Theirs. " + TEXT, rule)
-    change = RuleChange.objects.select_related("rule", "base").get(pk=change.pk)
-    assert is_behind(change)
+    assert is_behind(open_change(change.pk))
     change, overlaps = form_rebase(form=opened(change), actor=erin)
     assert (change.content["text"], overlaps) == (f"Theirs. {TEXT} Mine.", 0)
-    assert change.base.number == 2 and not is_behind(change)
+    assert change.base.number == 2 and not is_behind(open_change(change.pk))
 
 
 def test_submitting_takes_the_request_to_review(tools, erin):

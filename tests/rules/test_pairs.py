@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.pairs_apart import PHRASES
 from rules.core.pairs import apart, kept, read_pairs, to_add
 from rules.core.reading import Reading
 from rules.core.rule import make_content
-from tests.bench.pairs_apart import PHRASES
 
 NEW, OLD, THIRD = "Pay/new", "Pay/old", "Pay/third"
 

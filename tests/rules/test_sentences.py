@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.core.rules_file import LONGEST_SENTENCE
+from rules.core.rule import LONGEST_SENTENCE
 from rules.core.sentences import compare, follow, said, say, sentences
 
 TOOLS = ("Pay/get", "Pay/getOld", "Pay/get.v2", "Slip/list-all")

@@ -291,8 +291,12 @@ def test_a_suggestion_shows_the_words_it_rests_on_and_opens_in_the_editor(client
     page = client.get(f"/rules/suggestions/{row.pk}/").content.decode()
     assert "<mark>instead</mark>" in page and "<mark>Create a refund</mark>" in page
     form = client.get(f"/rules/new/?suggestion={row.pk}").context["form"]
-    assert (form.target, form.confusables) == ("BankV1/createRefund", ["BankV1/cancelPayment"])
-    assert form.text == row.content["text"] and form.clauses == row.content["clauses"] and form.domain == "hr"
+    assert (form.draft["target"], form.draft["confusables"]) == (
+        "BankV1/createRefund",
+        ["BankV1/cancelPayment"],
+    )
+    assert form.draft["text"] == row.content["text"] and form.domain == "hr"
+    assert form.draft["clauses"] == row.content["clauses"]
     assert not RuleChange.objects.exists(), "opening writes nothing"
 
 

@@ -7,7 +7,7 @@ from rules.core.draft import content_of
 from rules.core.redirects import Described
 from rules.core.rule_book import RuleBook, ToolState
 from rules.core.sentences import compare
-from rules.core.suggestions import Failure, Suggester, purpose
+from rules.core.suggestions import Failure, Suggester, asked_to
 
 BANK = [
     Described(
@@ -153,4 +153,4 @@ def test_the_order_of_the_tools_changes_nothing():
     ],
 )
 def test_what_a_tool_is_for_is_told_in_its_own_words(description, asked):
-    assert purpose(Described("A/x", description)) == asked
+    assert asked_to(Described("A/x", description)) == f"asked to {asked}"

@@ -6,7 +6,6 @@ commits so many samples at once.
 """
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -136,11 +135,6 @@ def _checked(found: Outcome, run: Any, server: Any) -> Outcome:
     found.unwritten = samples.exclude(machine="ready").count()
     found.left_open = sum(row.state == "sent" for row in rows.values())
     return found
-
-
-def moment_around_half(draw: random.Random) -> int:
-    """A number of received requests between a third and two thirds of the run's."""
-    return draw.randint(CALLS // 3, 2 * CALLS // 3)
 
 
 def main() -> int:

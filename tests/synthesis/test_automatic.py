@@ -13,8 +13,6 @@ from synthesis.generate.services import synthesis_start
 from synthesis.models import LoopSettings, ModelCall, Regeneration, Sample, SynthesisRun
 from synthesis.review import services as review_services
 from tests.factories import make_rule, make_tool, thawed
-from tests.llm_server import LlmServer
-from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
 from trace_site import jobs
 from trace_site.audit.models import AuditChange, AuditEntry
@@ -28,16 +26,6 @@ MONTHS_CALLS = {"calls": 1000}
 @pytest.fixture
 def on(db):
     return loop_save(actor=None, write=True, per_rule=6)
-
-
-@pytest.fixture
-def llm(transactional_db, settings):
-    server = LlmServer(answers)
-    settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, "key"
-    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
-    settings.LLM_CONCURRENCY = 4
-    yield server
-    server.close()
 
 
 def only_run() -> SynthesisRun:

@@ -26,16 +26,6 @@ CODE = "PAYSLIP_PERIOD"
 EDITED = "where is my November 2022 pay document"
 
 
-@pytest.fixture
-def ada(user_with):
-    return user_with("reviewer", username="ada")
-
-
-@pytest.fixture
-def bob(user_with):
-    return user_with("reviewer", username="bob")
-
-
 def make_lot(count: int = 30):
     version = make_book()
     return version, [make_sample(version) for _ in range(count)]

@@ -18,16 +18,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def ada(user_with):
-    return user_with("reviewer", username="ada")
-
-
-@pytest.fixture
-def bob(user_with):
-    return user_with("reviewer", username="bob")
-
-
-@pytest.fixture
 def version():
     return make_book()
 

@@ -28,16 +28,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def ada(user_with):
-    return user_with("reviewer", username="ada")
-
-
-@pytest.fixture
-def bob(user_with):
-    return user_with("reviewer", username="bob")
-
-
-@pytest.fixture
 def texts():
     tools = [make_tool("New/GetSlip"), make_tool("Old/GetSlip")]
     rule = make_rule(*tools, code="SLIP_YEAR")

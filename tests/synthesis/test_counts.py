@@ -290,11 +290,11 @@ def test_recount_tells_what_differs_and_repairs_it():
     make_sample()
     SampleCount.objects.update(n=5)
     ReviewCount.objects.all().delete()
-    missing = [(one.rollup, one.level, one.n) for one in counts.recount()]
+    missing = [(one["rollup"], one["level"], one["n"]) for one in counts.recount()]
     assert missing == [("synthesis_samplecount", 0, -4), ("synthesis_reviewcount", 0, 1)]
     counts.fold(1)
     SampleCount.objects.filter(level=2).update(n=9)
-    assert [(one.level, one.n) for one in counts.recount()][:2] == [(0, -4), (2, -4)]
+    assert [(one["level"], one["n"]) for one in counts.recount()][:2] == [(0, -4), (2, -4)]
     out = StringIO()
     call_command("review_recount", "--repair", "--json", stdout=out)
     assert loads(out.getvalue().splitlines()[-1])["repaired"] is True

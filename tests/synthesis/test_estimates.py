@@ -14,8 +14,6 @@ from synthesis.generate.services import synthesis_start
 from synthesis.llm.writers import endpoints, recorded
 from synthesis.models import Attempt, Decision, ModelCall, Sample, SynthesisRun
 from tests.factories import make_rule, make_sample, make_tool
-from tests.llm_server import LlmServer
-from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_planning import make_many_rules
 from tests.synthesis.test_runs import NO_PERMISSIONS
@@ -23,16 +21,6 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def llm(transactional_db, settings):
-    server = LlmServer(answers)
-    settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, "key"
-    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
-    settings.LLM_CONCURRENCY = 4
-    yield server
-    server.close()
 
 
 def test_offline_estimate_counts_samples_and_asks_nothing():
@@ -71,7 +59,8 @@ def test_calls_are_a_default_that_knows_of_batches_until_a_run_measured_them(llm
     assert "default" in estimate(**chosen | {"per_rule": 60}).calls.basis
 
 
-def test_tokens_are_those_of_the_models_that_would_be_asked(llm):
+def test_tokens_are_those_of_the_models_that_would_be_asked(llm, settings):
+    settings.LLM_CONCURRENCY = 4
     make_book()
     others = [{"role": role, "host": "elsewhere", "model": "small"} for role in ROLES.values()]
     run_of(others, ("trace", 200, 9000, 9000, 60.0))

@@ -16,7 +16,7 @@ from synthesis.samples.inputs import FewShots, Inputs, SampleKeys
 from synthesis.samples.sources import CatalogView
 from tests.synthesis import edited_world
 from tests.synthesis.edited_world import SEED, SHOWN, Place, World, edited, make_world, places, sent
-from trace_site.lib.llm import Endpoint
+from trace_site.lib.llm.exchange import Endpoint
 
 MAX_EXTRA = 0.02
 
@@ -164,7 +164,6 @@ def world(monkeypatch):
     edited_world._made.clear()
 
 
-# tests/bench/incremental.py goes over 500
 @pytest.mark.parametrize("scripts", [range(4), pytest.param(range(4, 60), marks=pytest.mark.long)])
 def test_planner_writes_again_exactly_what_would_be_sent_otherwise(world, scripts):
     assert len(world.rules) == 123

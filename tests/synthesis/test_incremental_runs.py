@@ -8,16 +8,13 @@ from django.contrib.auth.models import User
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
 from evaluation.coverage.selectors import read_samples, stamps
 from rules.models import Rule, RuleVersion
-from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
 from synthesis.datasets.build import snapshot_start
-from synthesis.generate import pipeline
 from synthesis.generate.planning import plan, plan_counts
 from synthesis.generate.services import synthesis_start
 from synthesis.generate.yields import rule_yields
 from synthesis.llm import prompts
 from synthesis.models import Attempt, ModelCall, ReviewItem, Sample, Snapshot
-from synthesis.offline.judge import OfflineJudge
 from synthesis.offline.writer import offline_writers
 from synthesis.review import services as review_services
 from synthesis.review.queue import sweep_items, wrong_items
@@ -25,13 +22,12 @@ from synthesis.samples.impact import of_rules, of_tools
 from synthesis.samples.sources import load_catalog
 from synthesis.samples.staleness import replacement, stale_filter, stale_map
 from tests.factories import make_domain, make_sample, make_tool
-from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job
-from tests.synthesis.test_runs import NO_PERMISSIONS, answers
+from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
 from trace_site.jobs import Job
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("every_draft_passes")]
 
 THINGS = (
     "payslip",
@@ -51,18 +47,6 @@ def waiting_items():
 
 def why(sample):
     return list(stale_map(Sample.objects.filter(pk=sample.pk))[sample.pk].reasons)
-
-
-@pytest.fixture(autouse=True)
-def every_draft_passes(monkeypatch):
-    """What is written is tested elsewhere; here it is which slots are written."""
-
-    async def passed(self, request):
-        return Verdict(request.id, dict.fromkeys(AXES, 5))
-
-    monkeypatch.setattr(OfflineJudge, "judge", passed)
-    for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(pipeline, name, lambda *given: [])
 
 
 NEW, OLD = "period is in 2024 or later", "period is before 2024"
@@ -438,18 +422,6 @@ def test_what_an_ended_run_planned_and_never_wrote_replaces_nothing():
     assert stand() == [6, 6, 6]
     review_services.approve(sample=one.pk, reviewer=User.objects.create(username="rita"))
     assert Sample.objects.get(pk=one.pk).human == "approved"
-
-
-@pytest.fixture
-def llm(transactional_db, settings):
-    server = LlmServer(answers)
-    settings.LLM_BASE_URL = server.url
-    settings.LLM_API_KEY = "key"
-    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
-    settings.LLM_CONCURRENCY = 1
-    settings.LLM_TIMEOUT_SECONDS = 5
-    yield server
-    server.close()
 
 
 def test_language_models_are_asked_nothing_when_nothing_changed_and_the_snapshot_is_the_same(llm):

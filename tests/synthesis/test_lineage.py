@@ -4,10 +4,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from catalog.models import Tool, ToolRevision
-from synthesis.core.queries import AXES, Verdict
-from synthesis.generate import pipeline
+from synthesis.core.queries import AXES
 from synthesis.models import ModelCall, PromptVersion, Sample, SecondShare, Snapshot, SnapshotSample
-from synthesis.offline.judge import OfflineJudge
 from synthesis.review import services as review_services
 from synthesis.review.services import policy_approve
 from synthesis.samples import lineage as lines
@@ -21,16 +19,6 @@ from training.models import AliasMove
 
 pytestmark = pytest.mark.django_db
 PROMPTS = {"trace": "known", "query": "lost"}
-
-
-@pytest.fixture
-def easy(monkeypatch):
-    async def passed(self, request):
-        return Verdict(request.id, dict.fromkeys(AXES, 5))
-
-    monkeypatch.setattr(OfflineJudge, "judge", passed)
-    for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(pipeline, name, lambda *given: [])
 
 
 def reader(name: str, *roles: str) -> User:
@@ -60,7 +48,7 @@ def keep(tool: Tool) -> None:
 
 def resolves(sample: Sample) -> list[str]:
     """What of a snapshot's sample cannot be told."""
-    line = lines.lineage(sample.pk, nobody())
+    line = lines.Lineage(sample.pk, nobody())
     told = {
         "rule version or anchor": line.sample.rule_version or line.sample.anchor,
         "tool contents": line.tools and all(tool.then is not None for tool in line.tools),
@@ -75,7 +63,7 @@ def resolves(sample: Sample) -> list[str]:
     return [what for what, known in told.items() if not known]
 
 
-def test_every_sample_of_a_snapshot_resolves_after_rules_and_tools_moved_on(easy):
+def test_every_sample_of_a_snapshot_resolves_after_rules_and_tools_moved_on(every_draft_passes):
     make_catalog(3)
     run()
     run("rrb", anchors=4)
@@ -107,7 +95,7 @@ def test_every_sample_of_a_snapshot_that_models_wrote_resolves_to_prompt_model_a
     freeze(branches=["rule"])
     members = list(Sample.objects.filter(memberships__isnull=False))
     assert len(members) == 6 and [gaps for sample in members if (gaps := resolves(sample))] == []
-    line = lines.lineage(members[0].pk, nobody())
+    line = lines.Lineage(members[0].pk, nobody())
     assert [(stage.by, stage.prompt) for stage in line.stages] == [
         ("tester", "query_rule"),
         ("tester", "trace"),
@@ -123,7 +111,7 @@ def test_a_prompt_whose_text_was_not_kept_is_said_to_be_so():
     assert [(stage.stage, stage.kept) for stage in found] == [("query", False), ("trace", True)]
 
 
-def test_tools_are_shown_as_they_were(easy):
+def test_tools_are_shown_as_they_were(every_draft_passes):
     make_catalog(1)
     run()
     sample = Sample.objects.earliest("pk")
@@ -142,7 +130,7 @@ def test_tools_are_shown_as_they_were(easy):
     assert {tool.state for name, tool in found.items() if name != answer.name} == {"same"}
 
 
-def test_contents_that_nobody_kept_are_not_guessed(easy):
+def test_contents_that_nobody_kept_are_not_guessed(every_draft_passes):
     make_catalog(1)
     run()
     sample = Sample.objects.earliest("pk")
@@ -153,7 +141,7 @@ def test_contents_that_nobody_kept_are_not_guessed(easy):
     assert {tool.state for tool in tools_then(bare)} == {"not recorded"}
 
 
-def test_a_retired_tool_is_named_as_such(easy):
+def test_a_retired_tool_is_named_as_such(every_draft_passes):
     make_catalog(1)
     run()
     sample = Sample.objects.earliest("pk")
@@ -169,7 +157,7 @@ def test_decisions_are_hidden_while_somebody_may_still_read_the_sample():
     review_services.reject(sample=sample.pk, reviewer=ann, reason="leak", note="secret", follow_up="drop")
 
     def seen(person: User) -> tuple[int, int]:
-        line = lines.lineage(sample.pk, person)
+        line = lines.Lineage(sample.pk, person)
         return len(line.decisions), line.hidden
 
     assert (seen(ann), seen(bob), seen(erin)) == ((1, 0), (0, 1), (0, 1))
@@ -190,18 +178,18 @@ def used() -> Sample:
 
 
 def test_it_goes_on_to_runs_models_aliases_and_evaluations():
-    line = lines.lineage(used().pk, nobody())
+    line = lines.Lineage(used().pk, nobody())
     (member,), (made,), (model,), (evaluation,) = line.memberships, *line.of_kind.values()
     assert (made.of, model.of, evaluation.of) == (member.snapshot_id, made.id, model.id)
     assert model.aliases == ["champion"] and "R@gen" in evaluation.about
 
 
 def test_a_sample_in_no_snapshot_has_nothing_to_its_right():
-    line = lines.lineage(make_sample().pk, nobody())
+    line = lines.Lineage(make_sample().pk, nobody())
     assert (line.memberships, line.made) == ([], [])
 
 
 def test_the_same_queries_whatever_was_made_of_it(django_assert_max_num_queries):
     sample, person = used(), nobody()
     with django_assert_max_num_queries(17):
-        lines.lineage(sample.pk, person)
+        lines.Lineage(sample.pk, person)

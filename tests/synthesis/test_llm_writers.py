@@ -13,7 +13,7 @@ from synthesis.llm.writers import LlmJudge, LlmQueryWriter, LlmTraceWriter
 from tests.synthesis.test_prompts import judge_request, query_request, trace_request
 from tests.synthesis.texts import context
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Reply
+from trace_site.lib.llm.exchange import Reply
 
 RECIPE = default_recipe()
 
@@ -28,7 +28,7 @@ class Model:
 
     async def ask(self, messages, **options):
         self.asked.append({"prompt": messages[0]["content"], **options})
-        return Reply(self.answer, "tester", **self.reply)
+        return Reply(self.answer, **self.reply)
 
 
 def batch(*numbers: int) -> dict:

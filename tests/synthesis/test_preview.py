@@ -202,7 +202,7 @@ def test_endpoint_that_hangs_is_given_up_after_the_time_limit(client_as, endpoin
     endpoint.faults = ["hang"] * 20
     began = time.monotonic()
     page = client_as("expert").post(PATH, form(tools)).content.decode()
-    assert "did not answer" in page and time.monotonic() - began < 10
+    assert "did not answer" in page and time.monotonic() - began < 30
 
 
 def test_one_failed_call_leaves_the_other_styles(client_as, endpoint, tools):

@@ -16,7 +16,7 @@ from synthesis.offline.recorded import FILE, recorded_writers
 from tests.synthesis.test_demo_queries import demo_rules, demo_tools
 from tests.synthesis.variety import distinct_2, near_duplicate_rate
 from trace_site.lib.files import read_jsonl
-from trace_site.lib.llm import NoLedger
+from trace_site.lib.llm.exchange import Ledger
 
 PER_STYLE = 4
 TOOLS = demo_tools()
@@ -25,7 +25,7 @@ ROWS = [row for _, row in read_jsonl(FILE)][1:]
 LAST = [row["attempts"][-1] for row in ROWS]
 
 
-class Books(NoLedger):
+class Books(Ledger):
     def __init__(self):
         self.ended_calls = []
 

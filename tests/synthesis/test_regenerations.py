@@ -29,17 +29,7 @@ from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def every_draft_passes(monkeypatch):
-    async def passed(self, request):
-        return Verdict(request.id, dict.fromkeys(AXES, 5))
-
-    monkeypatch.setattr(OfflineJudge, "judge", passed)
-    for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(pipeline, name, lambda *given: [])
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("every_draft_passes")]
 
 
 @pytest.fixture

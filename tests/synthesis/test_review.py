@@ -14,16 +14,6 @@ from trace_site.lib.errors import TraceError
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ada(user_with):
-    return user_with("reviewer", username="ada")
-
-
-@pytest.fixture
-def bob(user_with):
-    return user_with("reviewer", username="bob")
-
-
 def test_of_two_reviewers_one_wins(ada, bob):
     sample = make_sample(make_book())
     review_services.approve(sample=sample.pk, reviewer=ada)

@@ -58,7 +58,7 @@ def stop(run: SynthesisRun, written: int, reason: type[BaseException] = jobs.Job
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "_commit", stops)
-        patch.setattr(pipeline, "BATCH", 2)
+        patch.setattr(pipeline, "BATCH", 1)
         done = jobs.run(run.job.pk)
     assert done is not None
     return done

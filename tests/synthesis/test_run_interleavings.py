@@ -1,7 +1,4 @@
-"""Whatever happens to runs and in whatever order: one that says done has written, dropped or given up all it planned.
-
-Thirty more of these, with processes that are killed: tests/bench/run_interleavings.py.
-"""
+"""Whatever happens to runs, in whatever order: one that says done has written, dropped or given up all it planned."""
 
 import pytest
 
@@ -10,7 +7,12 @@ from tests.synthesis.interleavings import Play
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_runs_that_say_done_keep_the_equation(seed):
-    found = Play(seed).play()
+HERE = [(0, False), (1, False), (2, False)]
+# from the sixth on workers are processes
+MORE = [pytest.param(seed, seed > 5, marks=pytest.mark.long) for seed in range(3, 12)]
+
+
+@pytest.mark.parametrize(("seed", "processes"), [*HERE, *MORE])
+def test_runs_that_say_done_keep_the_equation(seed, processes):
+    found = Play(seed, processes).play()
     assert not found.problems, "\n".join([*found.problems, *found.told])

@@ -23,7 +23,6 @@ from synthesis.management.commands.synthesis_run import funnel_lines
 from synthesis.models import Attempt, ModelReply, Sample
 from synthesis.offline.writer import offline_writers
 from tests.factories import make_snapshot
-from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
 from tests.token_lists import list_json
@@ -163,18 +162,6 @@ def test_missing_parts_are_named():
         start(per_rule=0)
     job = jobs.run(start().job.pk)
     assert (job.state, job.error_code) == ("failed", "empty_catalog")
-
-
-@pytest.fixture
-def llm(transactional_db, settings):
-    server = LlmServer(answers)
-    settings.LLM_BASE_URL = server.url
-    settings.LLM_API_KEY = "key"
-    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
-    settings.LLM_CONCURRENCY = 1
-    settings.LLM_TIMEOUT_SECONDS = 5
-    yield server
-    server.close()
 
 
 def test_an_endpoint_that_says_nothing_holds_whoever_starts_a_run_for_seconds_only(llm, monkeypatch):

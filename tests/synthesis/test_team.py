@@ -17,11 +17,6 @@ pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)  # a Wednesday
 
 
-@pytest.fixture
-def ada(user_with):
-    return user_with("reviewer", username="ada")
-
-
 def decide(person, *minutes: float, undo: bool = False) -> None:
     """Decisions of a person, so many minutes after noon."""
     for minute in minutes:

@@ -45,6 +45,10 @@ RULE: dict[str, Any] = {
 }
 
 
+def silent(done: int, total: int, note: str) -> None:
+    """A progress that nobody reads."""
+
+
 def tool(name: str, description: str) -> dict[str, Any]:
     return {
         "name": name,

@@ -14,7 +14,7 @@ ALL = {"snapshots": [1]}
 
 
 def steps_of(cell: Cell) -> list[Step]:
-    return steps(Recipe(base="some/base", **cell.parts()), f"snapshot {cell.source}", "catalog", "plain")
+    return steps(cell.of(Recipe(base="some/base")), f"snapshot {cell.source}", "catalog", "plain")
 
 
 def planned(data, kept=frozenset()):
@@ -33,7 +33,7 @@ def test_plan_survives_being_written_and_read_again():
     )
     assert read_plan(json.loads(json.dumps(plan.as_dict()))) == plan
     assert [str(one) for one in plan.sources] == ["snapshot 3", "append(0)", "append(3)", "replace(6)"]
-    assert plan.build_options(plan.sources[1])["per_rule"] == 0
+    assert plan.sources[1].per_rule == 0
 
 
 @pytest.mark.parametrize(

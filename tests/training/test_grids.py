@@ -17,17 +17,8 @@ from training.grids import services as grids_services
 from training.models import Grid, GridCell, Model, Run, TrainedStage
 from training.runs import stages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_trainer")]
 SMALL = {"formats": ["a"], "memos": ["none", "m"], "retrievals": ["n", "r"], "base": "some/base"}
-
-
-@pytest.fixture(autouse=True)
-def fake_trainer(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
-    monkeypatch.delenv("FAKE_TRAINER", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600
 
 
 def plan_on(*snapshots, **overrides):
@@ -51,7 +42,10 @@ def test_grid_queues_a_run_per_cell_in_training_order():
 def test_equal_plan_is_the_same_grid_and_goes_on_where_it_ended():
     plan = plan_on(make_snapshot())
     grid = create(plan)
-    assert grids_services.grid_cancel(grid=grid) == 4 and grids_services.grid_cancel(grid=grid) == 0
+    assert (
+        grids_services.grid_steer(grid=grid, verb="cancel") == 4
+        and grids_services.grid_steer(grid=grid, verb="cancel") == 0
+    )
     again = create(read_plan({**plan.as_dict(), "retrievals": ["r", "n"], "name": "said otherwise"}))
     assert again == grid and GridCell.objects.count() == 4
     assert set(Job.objects.filter(kind="training").values_list("state", flat=True)) == {"queued"}
@@ -184,7 +178,7 @@ def test_resume_queues_only_what_ended_badly():
     done, failed, *_ = Job.objects.filter(kind="training").order_by("pk")
     Job.objects.filter(pk=done.pk).update(state="done")
     Job.objects.filter(pk=failed.pk).update(state="failed")
-    assert grids_services.grid_resume(grid=grid) == 1
+    assert grids_services.grid_steer(grid=grid, verb="resume") == 1
 
 
 def test_command_shows_a_plan_before_anything_starts(capsys, tmp_path):
@@ -247,8 +241,9 @@ def test_command_names_what_is_wrong(options, error):
 
 def test_run_made_by_hand_becomes_a_cell_of_the_grid(django_assert_max_num_queries):
     snapshot = make_snapshot()
+    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": "n"}
     by_hand = grids_services.run_create(
-        snapshot=snapshot, base="some/base", format="a", memo="m", retrieval="n"
+        snapshot=snapshot, recipe=stages.default_recipe("some/base").with_cell(**cell)
     )
     make_run(snapshot=snapshot)
     grid = create(plan_on(snapshot))

@@ -14,24 +14,15 @@ from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry.registry import export_dir
-from training.runs import imports, stages
+from training.runs import imports
 from training.runs.imports import adopt
 from training.runs.services import run_create
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def home(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
-    monkeypatch.delenv("FAKE_TRAINER", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_trainer")]
 
 
 @pytest.fixture
-def snapshot(home):
+def snapshot(fake_trainer):
     return small_snapshot()
 
 
@@ -39,7 +30,7 @@ def create(snapshot, **cell):
     from training.core.recipe import Recipe
 
     fields = {"base": BASE, "format": "a", "memo": "m", "retrieval": "r", **cell}
-    return run_create(snapshot=snapshot, recipe=Recipe(), **fields)
+    return run_create(snapshot=snapshot, recipe=Recipe(**fields))
 
 
 def test_adopted_run_has_its_model_curves_lineage_and_a_queued_evaluation(snapshot, tmp_path, user_with):

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.bench import accelerator  # noqa: E402
+from bench import accelerator  # noqa: E402
 
 pytestmark = [
     pytest.mark.ml,

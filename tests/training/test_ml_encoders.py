@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from catalog.core.tool import embedding_text  # noqa: E402
 from catalog.ml.encoder import DEFAULT_ENCODER, locate  # noqa: E402
 from tests.training.small_encoder import quick_recipe, small_pocket, write_encoder  # noqa: E402
-from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
+from tests.training.small_snapshot import NAMES, silent, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
@@ -28,10 +28,6 @@ from training.ml.stages import train_stage  # noqa: E402
 from training.ml.trainee import Trainee  # noqa: E402
 
 pytestmark = pytest.mark.ml
-
-
-def silent(done: int, total: int, note: str) -> None:
-    pass
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from evaluation.ml.manifest import verify  # noqa: E402
 from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
-from tests.training.small_snapshot import NAMES, RULE, write_snapshot  # noqa: E402
+from tests.training.small_snapshot import NAMES, RULE, silent, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
@@ -24,10 +24,6 @@ from training.ml.stages import train_stage  # noqa: E402
 pytestmark = pytest.mark.ml
 QUICK = quick_recipe()
 SHORT = Stage(lr=1e-2, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)
-
-
-def silent(done: int, total: int, note: str) -> None:
-    pass
 
 
 def named(base: Path, fmt: str, embeddings: str) -> Recipe:

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from tests.training.small_bases import write_base  # noqa: E402
 from tests.training.small_encoder import quick_recipe, small_pocket, write_encoder  # noqa: E402
-from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
+from tests.training.small_snapshot import sample, silent, write_snapshot  # noqa: E402
 from tests.training.small_training import recipe_for  # noqa: E402
 from training.core.recipe import Lora, Stage  # noqa: E402
 from training.core.records import load_snapshot  # noqa: E402
@@ -18,10 +18,6 @@ from training.registry.selectors import card_parts  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SHORT = Stage(lr=1e-2, batch_size=5, epochs=1)
-
-
-def silent(done: int, total: int, note: str) -> None:
-    pass
 
 
 def sections(card: Path) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests.training.killing import weights  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
-from tests.training.small_snapshot import write_snapshot  # noqa: E402
+from tests.training.small_snapshot import silent, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Stage  # noqa: E402
 from training.ml import __main__ as trainer  # noqa: E402
 from training.ml import loop, stages  # noqa: E402
@@ -27,14 +27,6 @@ from training.ml.trainee import Trainee  # noqa: E402
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
 CELL = quick_recipe(format="c", memo="none", retrieval="r+R")
-
-
-def silent(done: int, total: int, note: str) -> None:
-    pass
-
-
-def weights(run: Path) -> str:
-    return sha256_file(run / "export" / "model.safetensors")
 
 
 def test_killed_and_resumed_equals_never_killed(tmp_path: Path) -> None:

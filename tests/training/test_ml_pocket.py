@@ -18,7 +18,7 @@ from catalog.core.tool import embedding_text  # noqa: E402
 from evaluation.ml.engine import open_engine  # noqa: E402
 from evaluation.ml.manifest import verify  # noqa: E402
 from tests.training.small_encoder import quick_recipe, small_encoder, small_pocket, write_encoder  # noqa: E402
-from tests.training.small_snapshot import RULE, sample, write_snapshot  # noqa: E402
+from tests.training.small_snapshot import RULE, sample, silent, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
 from training.core.estimate import size_of  # noqa: E402
@@ -42,10 +42,6 @@ NEAR = 2e-4  # of logits up to 20
 SHORT = Stage(lr=3e-3, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)
 QUERIES = ["pay", "please show case 5", "read the newer pay slip of this month", "book leave"]
 NEWER, OLDER, _ = RULE["statements"]
-
-
-def silent(done: int, total: int, note: str) -> None:
-    pass
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from safetensors.torch import load_file  # noqa: E402
 from catalog.core.tokens import tool_units  # noqa: E402
 from tests.training.small_bases import write_base  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
-from tests.training.small_snapshot import NAMES, RULE, write_snapshot  # noqa: E402
+from tests.training.small_snapshot import NAMES, RULE, silent, write_snapshot  # noqa: E402
 from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
 from tests.training.small_training import exported_chat  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
@@ -35,10 +35,6 @@ GREW = [
     [*NAMES, "PayV3/GetSlip", "Zone/Set"],
     [*NAMES[1:], "PayV3/GetSlip", "Zone/Set"],
 ]
-
-
-def silent(done: int, total: int, note: str) -> None:
-    pass
 
 
 def train(recipe: Recipe, snapshot: Path, folder: Path) -> list[dict[str, Any]]:

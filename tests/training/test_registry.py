@@ -95,19 +95,19 @@ def test_rolling_back_is_one_step_and_says_what_was_rolled_back(user_with):
     assert move.gate == {"back_from": second.pk}
     for to in (None, second):  # it would come back past its gate
         with pytest.raises(TraceError, match=f"model {second.pk} was rolled back"):
-            roll_back(actor=None, to=to)
+            roll_back(actor=None, model=to)
 
 
 def test_rolling_back_reaches_any_earlier_champion_and_no_other_model():
     models = [make_model() for _ in range(3)]
     for model in models:
         crown(model=model, actor=None)
-    assert roll_back(actor=None, to=models[0]).model == models[0]
+    assert roll_back(actor=None, model=models[0]).model == models[0]
     assert current_aliases()["previous"] == models[2]
     with pytest.raises(TraceError, match="is the champion already"):
-        roll_back(actor=None, to=models[0])
+        roll_back(actor=None, model=models[0])
     with pytest.raises(TraceError, match="never was champion"):
-        roll_back(actor=None, to=make_model())
+        roll_back(actor=None, model=make_model())
 
 
 def test_nothing_to_go_back_to_is_said():

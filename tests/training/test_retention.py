@@ -49,7 +49,7 @@ def test_only_models_that_no_alias_job_or_hand_holds_lose_their_files(user_with)
     crown(model=old, actor=None)
     crown(model=champion, actor=None)
     set_challenger(model=challenger, actor=None)
-    retention.keep_by_hand(model=kept, because="in the paper", actor=admin)
+    retention.keep_by_hand(model=kept, note="in the paper", actor=admin)
     jobs.enqueue("evaluation", {"model": asked.pk})
     assert retention.apply(actor=admin)["models"] == [needless.pk]
     needless.refresh_from_db()
@@ -156,9 +156,9 @@ def test_model_without_files_cannot_be_named_again():
         with pytest.raises(TraceError, match="has no files any more"):
             call(model=gone, actor=None)
     with pytest.raises(TraceError, match="has no files any more"):
-        roll_back(to=gone, actor=None)
+        roll_back(model=gone, actor=None)
     with pytest.raises(TraceError, match="gone already"):
-        retention.keep_by_hand(model=gone, because="late", actor=None)
+        retention.keep_by_hand(model=gone, note="late", actor=None)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -175,7 +175,7 @@ def test_random_models_stages_and_aliases_nothing_needed_is_removed(seed):
         crown(model=draw.choice(models), actor=None)
     kept = [one for one in models if draw.random() < 0.2]
     for one in kept:
-        retention.keep_by_hand(model=one, because="by hand", actor=None)
+        retention.keep_by_hand(model=one, note="by hand", actor=None)
     retention.apply()
     newest = AliasMove.objects.order_by("alias", "-id").distinct("alias")
     needed = {move.model for move in newest} | set(kept)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 import yaml
+from django.core.exceptions import ValidationError
 from django.db.models.functions import Now
 
 from tests.factories import make_model, make_snapshot
@@ -16,28 +17,21 @@ from trace_site import jobs
 from trace_site.audit.models import AuditEntry
 from trace_site.dev.supervisor import children
 from trace_site.lib.errors import TraceError
+from trace_site.lib.small_yaml import read_small_yaml
 from training.core.recipe import from_dict
 from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry.registry import export_dir
 from training.runs import stages
-from training.runs.services import configured_bases, read_yaml, require_configured, run_create
+from training.runs.services import configured_bases, require_configured, run_create
 from training.runs.stages import default_recipe, read_metrics, stage_folder
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_trainer")]
 
 
-@pytest.fixture(autouse=True)
-def fake_trainer(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
-    monkeypatch.delenv("FAKE_TRAINER", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
-
-
-def create(**overrides):
-    cell = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R"}
-    return run_create(**{"snapshot": overrides.pop("snapshot", None) or make_snapshot(), **cell, **overrides})
+def create(snapshot=None, recipe=None, origin=None, **overrides):
+    cell = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R", **overrides}
+    recipe = (recipe or default_recipe(cell["base"])).with_cell(**cell)
+    return run_create(snapshot=snapshot or make_snapshot(), recipe=recipe, **(origin or {}))
 
 
 def behave(monkeypatch, **behaviour):
@@ -67,7 +61,7 @@ def test_every_cell_of_the_grid_can_be_queued():
 
 def test_recipe_with_an_unknown_field_is_refused_by_name():
     with pytest.raises(TraceError, match="'stage2.learning_rate'"):
-        from_dict(read_yaml("stage2: {learning_rate: 1}", "recipe"))
+        from_dict(read_small_yaml("stage2: {learning_rate: 1}", "recipe"))
 
 
 def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
@@ -182,7 +176,7 @@ def test_half_written_metric_line_waits_for_its_end(tmp_path):
 
 def test_queue_of_the_accelerator_has_one_slot_that_messages_and_the_poll_share():
     """One active run a worker: the supervisor and the compose file start it with one."""
-    worker = next(child for child in children(8000, None) if child.name == "gpu-worker")
+    worker = next(child for child in children(8000, 8001) if child.name == "gpu-worker")
     at = worker.command.index("-c")
     assert (
         worker.command[at : at + 2] == ["-c", "1"] and worker.command[worker.command.index("-Q") + 1] == "gpu"
@@ -205,7 +199,7 @@ def test_run_that_is_asked_for_again_goes_on_with_what_only_changes_its_speed():
 def test_run_keeps_why_it_was_started_and_what_it_was_cloned_from():
     snapshot = make_snapshot()
     first = create(snapshot=snapshot)
-    second = create(snapshot=snapshot, seed=1, why=Run.Why.POLICY, cloned_from=first)
+    second = create(snapshot=snapshot, seed=1, origin={"why": Run.Why.POLICY, "cloned_from": first})
     assert (second.why, second.cloned_from) == ("policy", first)
     assert AuditEntry.objects.get(object_id=str(second.pk), action="run.created").detail["why"] == "policy"
 
@@ -215,7 +209,7 @@ def test_bases_are_named_once_the_default_first_and_pocket_always(settings):
     assert configured_bases() == ["org/a-1B", "pocket", "org/b-2B"]
     settings.BASE_MODEL, settings.BASE_MODELS = "pocket", []
     assert configured_bases() == ["pocket"]
-    with pytest.raises(TraceError, match="'org/a-1B' is not configured here; the bases are pocket"):
+    with pytest.raises(ValidationError, match="'org/a-1B' is not configured here; the bases are pocket"):
         require_configured("org/a-1B")
 
 

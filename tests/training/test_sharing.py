@@ -19,19 +19,12 @@ from training.runs.job import claim
 from training.runs.services import run_create, run_steps
 from training.runs.stages import stage_folder
 
-
-@pytest.fixture(autouse=True)
-def fake_trainer(monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
-    monkeypatch.delenv("FAKE_TRAINER", raising=False)
-    settings.TRACE_HOME = tmp_path
-    settings.STORE_URL = (tmp_path / "store").as_uri()
-    settings.JOB_LEASE_SECONDS = 3600
+pytestmark = pytest.mark.usefixtures("fake_trainer")
 
 
 def create(snapshot, retrieval="r", **overrides):
-    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": retrieval}
-    return run_create(snapshot=snapshot, **{**cell, **overrides})
+    cell = {"base": "some/base", "format": "a", "memo": "m", "retrieval": retrieval, **overrides}
+    return run_create(snapshot=snapshot, recipe=stages.default_recipe(cell["base"]).with_cell(**cell))
 
 
 @pytest.mark.django_db

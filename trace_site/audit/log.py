@@ -29,8 +29,6 @@ from trace_site.paging import SIZE, Page
 # columns that name a row: the first that a table has, unless an app names another in `audit_names`
 NAMES = ("name", "code", "title", "username", "slug", "filename", "url", "label", "query", "text")
 
-_declared = cache(declared_by_apps)
-
 
 def names_of_rows(rows: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """{(table, row id): name} of the rows that still exist and have one; one query, however many tables."""
@@ -44,7 +42,7 @@ def names_of_rows(rows: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]
         if model is None or not isinstance(model._meta.pk, models.AutoField):
             continue
         columns = {column.name for column in model._meta.fields}
-        column = _declared("audit_names").get(table) or next(
+        column = declared_by_apps("audit_names").get(table) or next(
             (name for name in NAMES if name in columns), None
         )
         if column is not None:
@@ -85,7 +83,7 @@ def tables_of(object_type: str) -> list[str]:
 
 def page_url(object_type: str, object_id: str) -> str:
     """Where the object is shown; empty when it has no page."""
-    page = _declared("audit_pages").get(object_type)
+    page = declared_by_apps("audit_pages").get(object_type)
     return reverse(page, args=[int(object_id)]) if page and object_id.isdecimal() else ""
 
 
@@ -149,24 +147,22 @@ LATER = "until nobody is left to judge it blind"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     kind: Annotated[Literal["event", "change"], "a named event, or a changed row"]
     id: int
     at: datetime
     actor: Annotated[str, "empty: a command, a sweep or raw SQL"]
-    source: str
+    source: str = ""
     action: str
     object_type: str
     object_id: str
     label: str
     url: str
-    detail: dict[str, Any]
+    detail: dict[str, Any] = field(default_factory=dict)
     tx: int | None
-    before: Annotated[dict[str, Any] | None, "of an UPDATE, the columns that changed"] = field(
-        default=None, repr=False
-    )
-    after: dict[str, Any] | None = field(default=None, repr=False)
+    before: Annotated[dict[str, Any] | None, "of an UPDATE, the columns that changed"] = None
+    after: dict[str, Any] | None = None
     token: dict[str, Any] | None = None  # through which a program acted for the actor
 
     @property
@@ -217,7 +213,6 @@ def _event_line(entry: AuditEntry, people: Mapping[int, str], veil: Veil | None)
         id=entry.pk,
         at=entry.at,
         actor=people.get(entry.actor_id or 0, ""),
-        source="",
         action=veil.told_as if veil else entry.action,
         object_type=entry.object_type,
         object_id=entry.object_id,
@@ -245,7 +240,6 @@ def _change_line(row: AuditChange, people: Mapping[int, str], name: str, hidden:
         object_id=row.row_id,
         label="" if hidden else told[:120],
         url=page_url(model, row.row_id) or page_url("rule", str(known.get("rule_id") or "")),
-        detail={},
         tx=row.txid,
         before=None if hidden else row.before,
         after=None if hidden else row.after,

@@ -73,8 +73,9 @@ def ensure_services() -> None:
 def revive_services() -> bool:
     """Start again what has died, on the port it had unless that is taken by now; whether one changed. Called now and
     then by the process that supervises, which must not wait: a server that hangs has not died."""
-    folder = home()
-    if folder not in _held or not _has_died(folder):
+    folder, pids = home(), {"DATABASE_URL": "postgres/postmaster.pid", "REDIS_URL": "redis/redis.pid"}
+    ours = [folder / pid for name, pid in pids.items() if not os.environ.get(name)]
+    if folder not in _held or all(_server(pid) is not None for pid in ours):
         return False
     with _starting(folder):
         before = _load_state(folder)
@@ -82,14 +83,12 @@ def revive_services() -> bool:
         return _load_state(folder) != before
 
 
-def _has_died(folder: Path) -> bool:
-    pids = {"DATABASE_URL": "postgres/postmaster.pid", "REDIS_URL": "redis/redis.pid"}
-    return any(_server(folder / pid) is None for name, pid in pids.items() if not os.environ.get(name))
-
-
 def _start_missing(folder: Path) -> None:
     state = _load_state(folder)
-    if _last_home(folder, state) != str(folder) and not _answers(folder, state):
+    if _last_home(folder, state) != str(folder) and not (
+        # one that runs knows the passwords of this home, which was moved under it
+        _postgres_answers(folder / "postgres", state) or _redis_answers(folder / "redis", state)
+    ):
         state = {f"{name}_password": secrets.token_hex(16) for name in ("postgres", "application", "redis")}
         _set_passwords(folder / "postgres", state)
     state = {"application_password": secrets.token_hex(16), **state, "home": str(folder)}
@@ -110,11 +109,6 @@ def _last_home(folder: Path, state: dict[str, Any]) -> str:
         return str(folder)
     words = shlex.split(command.read_text())
     return str(Path(words[words.index("-D") + 1]).parent)
-
-
-def _answers(folder: Path, state: dict[str, Any]) -> bool:
-    """Whether a server of this home runs, with the passwords that its users know: then the home was moved under it."""
-    return _postgres_answers(folder / "postgres", state) or _redis_answers(folder / "redis", state)
 
 
 def release_services(folder: Path, owner: int) -> None:
@@ -177,8 +171,7 @@ def _starting(folder: Path) -> Iterator[None]:
 
 def _load_state(folder: Path) -> dict[str, Any]:
     path = folder / "services.json"
-    state: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return state
+    return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def _save_state(folder: Path, state: dict[str, Any]) -> None:
@@ -294,17 +287,8 @@ def _make_data_folder(data: Path) -> None:
 def _init_postgres(data: Path, password: str) -> None:
     shutil.rmtree(data, ignore_errors=True)
     _make_data_folder(data)
-    password_file = data.with_name("postgres.password")
-    write_atomic(password_file, password + "\n", private=True)
-    if account := _service_account():
-        os.chown(password_file, account.pw_uid, account.pw_gid)
-    try:
-        _postgres(
-            ["initdb", "-D", str(data), "-U", "trace", "--auth=scram-sha-256", f"--pwfile={password_file}"]
-            + ["--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]
-        )
-    finally:
-        password_file.unlink(missing_ok=True)
+    initdb = ["initdb", "-D", str(data), "-U", "trace", "--auth=scram-sha-256", "--pwfile=/dev/stdin"]
+    _postgres([*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"], stdin=password + "\n")
 
 
 def _postgres(
@@ -423,6 +407,5 @@ def first_free_port(wanted: int) -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):
                 probe.bind(("127.0.0.1", candidate))
-                port: int = probe.getsockname()[1]
-                return port
+                return int(probe.getsockname()[1])
     raise TraceError("no free TCP port.", code="no_port", hint="Set PORT to a free one.")

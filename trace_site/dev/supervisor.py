@@ -29,7 +29,7 @@ from trace_site.dev import copies, services
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
-STOP_SECONDS = 15
+START_SECONDS, STOP_SECONDS = 60, 15
 STEADY_SECONDS = 5.0  # a child that lived so long is no child that cannot start
 LOOK_SECONDS = 0.3
 REVIVE_SECONDS = 5.0  # between two looks at the servers
@@ -55,7 +55,7 @@ class Child:
 
 
 def children(
-    port: int, engine_port: int | None, engine_token: str = "", endpoint_port: int | None = None
+    port: int, endpoint_port: int, engine_port: int | None = None, engine_token: str = ""
 ) -> list[Child]:
     """What makes up a running installation on this machine. The endpoint is the same site once more, for programs
     alone, so that no page that is being made holds up their answers."""
@@ -64,16 +64,15 @@ def children(
     worker = [*celery, "worker", "--pool", "threads", "--without-mingle", "--without-gossip"]
     worker += ["--loglevel", "WARNING"]
     serving = [python, "-m", "granian", *SERVER, "--host", "127.0.0.1", "--port"]
+    endpoint = [*serving, str(endpoint_port), "--workers", "2", "--respawn-failed-workers"]
     schedule = str(services.home() / "beat-schedule")
     parts = [
         Child("web", [*serving, str(port)]),
         Child("worker", [*worker, "-Q", "default", "-c", "2", "-n", "default@%h"]),
         Child("gpu-worker", [*worker, "-Q", "gpu", "-c", "1", "-n", "gpu@%h"]),
         Child("beat", [*celery, "beat", "-s", schedule, "--pidfile", "", "--loglevel", "WARNING"]),
+        Child("endpoint", endpoint),
     ]
-    if endpoint_port is not None:
-        endpoint = [*serving, str(endpoint_port), "--workers", "2", "--respawn-failed-workers"]
-        parts.append(Child("endpoint", endpoint))
     if engine_port is not None:
         engine = [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]
         parts.append(Child("engine", [*engine, *engine_store()], secrets={"ENGINE_TOKEN": engine_token}))
@@ -124,7 +123,7 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None], meanwhil
     ending: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: ending.append(received))
-    parts = children(port, engine_port, token, endpoint_port)
+    parts = children(port, endpoint_port, engine_port, token)
     if copies.is_asleep():
         echo(
             "this home is a copy: no job is taken up and nothing is sent until it is served with `up --work`"
@@ -147,11 +146,7 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None], meanwhil
 
 
 def _watch(
-    parts: list[Child],
-    folder: Path,
-    ending: list[int],
-    echo: Callable[[str], None],
-    meanwhile: Steps | None = None,
+    parts: list[Child], folder: Path, ending: list[int], echo: Callable[[str], None], meanwhile: Steps | None
 ) -> None:
     checked = time.monotonic()
     while not ending:
@@ -220,8 +215,8 @@ def stop(parts: list[Child]) -> None:
             process.wait()
 
 
-def _wait_for_site(url: str, parts: list[Child], ending: list[int], seconds: int = 60) -> None:
-    deadline = time.monotonic() + seconds
+def _wait_for_site(url: str, parts: list[Child], ending: list[int]) -> None:
+    deadline = time.monotonic() + START_SECONDS
     while not ending:
         with suppress(httpx.HTTPError):
             if httpx.get(f"{url}/healthz", timeout=2, trust_env=False).status_code == 200:

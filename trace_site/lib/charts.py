@@ -25,7 +25,6 @@ class Curve:
     name: str
     path: str
     last: str
-    number: int
     band: str = ""
 
 
@@ -166,13 +165,13 @@ def line_chart(
         return 10.0**value if log else value
 
     curves = []
-    for number, (name, points, band) in enumerate(kept, start=1):
+    for name, points, band in kept:
         path = "M" + " L".join(place(x, y) for x, y in points)
         area = ""
         if any(high > low for _, low, high in band):
             around = [*((x, low) for x, low, _ in band), *((x, high) for x, _, high in reversed(band))]
             area = "M" + " L".join(place(x, y) for x, y in around) + " Z"
-        curves.append(Curve(name, path, format_tick(told(points[-1][1])), number, area))
+        curves.append(Curve(name, path, format_tick(told(points[-1][1])), area))
     across = [x_low + (x_high - x_low) * share / 4 for share in range(5)]
     x_ticks = [format_tick(round(x) if x_high - x_low >= 8 else x) for x in across]
     table = [(name, x, told(y)) for name, points, _ in kept for x, y in _thin(points, rows)]

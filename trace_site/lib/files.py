@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +38,26 @@ def storable(text: str) -> bool:
     return UNSTORABLE.search(text) is None
 
 
+def levels_of(value: Any) -> Iterator[list[Any]]:
+    """A parsed JSON value, then all that lies in it, then what lies in that, and so on."""
+    level = [value]
+    while level:
+        yield level
+        inner = (
+            item.values() if isinstance(item, dict) else item
+            for item in level
+            if isinstance(item, (dict, list))
+        )
+        level = [part for parts in inner for part in parts]
+
+
 def storable_json(value: Any, text: str) -> bool:
     """The same of every text of a value that was parsed from `text`, which tells cheaply when nothing is wrong."""
     if storable(text) and not ESCAPED.search(text):
         return True
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str) and not storable(item):
-            return False
-        if isinstance(item, dict):
-            waiting += [*item.keys(), *item.values()]
-        elif isinstance(item, list):
-            waiting += item
-    return True
+    values = (item for level in levels_of(value) for item in level)
+    texts = (part for item in values for part in (item if isinstance(item, dict) else [item]))
+    return all(storable(part) for part in texts if isinstance(part, str))
 
 
 def strict_json(text: str) -> Any:
@@ -81,13 +88,7 @@ def _finite(digits: str) -> float:
 
 def deeper_than(most: int, value: Any) -> bool:
     """Whether objects and lists of a parsed JSON value lie more than `most` levels inside one another."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(most):
-        if not level:
-            return False
-        inner = (item.values() if isinstance(item, dict) else item for item in level)
-        level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
-    return bool(level)
+    return any(isinstance(item, (dict, list)) for item in next(islice(levels_of(value), most, None), []))
 
 
 def write_atomic(path: Path, data: bytes | str, *, private: bool = False) -> None:

@@ -28,7 +28,7 @@ def read_file(path: Path, read: Callable[[Any], R]) -> R:
     """What `read` makes of a YAML file; a refusal names the file too."""
     data = read_small_yaml(read_text(path), str(path))
     try:
-        return read({} if data is None else data)
+        return read(data)
     except TraceError as error:
         where = f"{path}: {error.where}"
         raise TraceError(error.message, code=error.code, where=where, hint=error.hint) from error

@@ -1,7 +1,8 @@
 """YAML of a few settings that somebody typed or sent: a recipe, a plan.
 
-In: a text. Out: mappings, lists, texts, numbers, true, false and None, as JSON knows them. What could grow beyond the
-text (aliases), nest without end, or run (tags) is refused while it is parsed, before anything is built.
+In: a text. Out: mappings, lists, texts, numbers, true, false and None, as JSON knows them; an empty mapping where
+there is nothing. What could grow beyond the text (aliases), nest without end, or run (tags) is refused while it is
+parsed, before anything is built.
 """
 
 from typing import Any
@@ -33,18 +34,19 @@ class _Loader(LOADER):  # type: ignore[misc]
 
 
 def read_small_yaml(text: str, where: str) -> Any:
-    """The value of a YAML or JSON text; None for an empty one. Raises TraceError `bad_recipe`."""
+    """The value of a YAML or JSON text. Raises TraceError `bad_recipe`."""
     if len(text) > LONGEST:
         raise _refused(f"has {len(text):,} characters; at most {LONGEST:,} are read.", where)
     try:
         _check_events(text, where)
-        return yaml.load(text, Loader=_Loader)
+        value = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         line = f"Line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         reason = cut(str(error.problem or error.context), 200)
         raise _refused("not valid YAML.", where, f"{line}{reason}.") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as a number of 5,000 digits
         raise _refused("not valid YAML.", where, cut(str(error), 200)) from error
+    return {} if value is None else value
 
 
 def _check_events(text: str, where: str) -> None:

@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -48,35 +48,21 @@ class Store:
         }
         digest = content_hash(files)
         target = f"{self.root}/{key}"
-        if self.is_local:
-            self._put_local(local, Path(target), files, digest)
-        else:
+        if not self.is_local:
             for name in files:
                 self.filesystem.put_file(str(local / name), f"{target}/{name}")
             self.filesystem.pipe_file(f"{target}/{INDEX}", _index(files, digest))
+        elif _differing(Path(target), digest):
+            try:
+                _replace(Path(target), files, digest, lambda name, path: shutil.copyfile(local / name, path))
+            except OSError as error:
+                raise TraceError(
+                    f"could not store the folder ({error.strerror}).",
+                    code="store_write_failed",
+                    where=target,
+                    hint="Free some disk space or check STORE_URL, then run it again.",
+                ) from error
         return digest
-
-    def _put_local(self, local: Path, target: Path, files: dict[str, Any], digest: str) -> None:
-        if not _differing(target, digest):
-            return
-        staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-        try:
-            for name in files:
-                (staging / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(local / name, staging / name)
-            staging.mkdir(parents=True, exist_ok=True)
-            (staging / INDEX).write_bytes(_index(files, digest))
-            if target.exists():
-                shutil.rmtree(target)
-            staging.rename(target)
-        except OSError as error:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise TraceError(
-                f"could not store the folder ({error.strerror}).",
-                code="store_write_failed",
-                where=str(target),
-                hint="Free some disk space or check STORE_URL, then run it again.",
-            ) from error
 
     def get_dir(self, key: str, digest: str) -> Path:
         """A local path of the folder, every file verified against its digest; raises TraceError if it differs."""
@@ -146,23 +132,31 @@ class Store:
 
     def _download(self, key: str, digest: str, local: Path, *, again: bool = False) -> None:
         files = self._files(key, digest)  # first: it says where on this machine files are written
-        with _alone(local):
-            if not again and (local / INDEX).exists():
-                return
-            staging = local.with_name(f".{local.name}.{uuid.uuid4().hex[:8]}")
+
+        def fetch(name: str, path: Path) -> None:
             try:
-                for name in files:
-                    (staging / name).parent.mkdir(parents=True, exist_ok=True)
-                    try:
-                        self.filesystem.get_file(f"{self.root}/{key}/{name}", str(staging / name))
-                    except FileNotFoundError:
-                        raise _corrupt(key, [name]) from None
-                staging.mkdir(parents=True, exist_ok=True)
-                (staging / INDEX).write_bytes(_index(files, digest))
-                shutil.rmtree(local, ignore_errors=True)
-                staging.rename(local)
-            finally:  # nothing stays of what a store that went away, or a full disk, cut short
-                shutil.rmtree(staging, ignore_errors=True)
+                self.filesystem.get_file(f"{self.root}/{key}/{name}", str(path))
+            except FileNotFoundError:
+                raise _corrupt(key, [name]) from None
+
+        with _alone(local):
+            if again or not (local / INDEX).exists():
+                _replace(local, files, digest, fetch)
+
+
+def _replace(target: Path, files: dict[str, Any], digest: str, fetch: Callable[[str, Path], object]) -> None:
+    """Put a folder with these files in the place of `target` once it is whole; `fetch` writes one of them."""
+    staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        for name in files:
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            fetch(name, staging / name)
+        staging.mkdir(parents=True, exist_ok=True)
+        (staging / INDEX).write_bytes(_index(files, digest))
+        shutil.rmtree(target, ignore_errors=True)
+        staging.rename(target)
+    finally:  # nothing stays of what a store that went away, or a full disk, cut short
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _differing(folder: Path, digest: str) -> list[str]:

@@ -4,9 +4,11 @@ In: two texts. Out: each as parts (words and spaces kept), those that the other 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import groupby
+from operator import itemgetter
 
 from trace_site.lib.letters import WITH_BLANKS, folded
 
@@ -23,12 +25,11 @@ def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
     """Both texts as parts; joined, the parts give the text back exactly."""
     ours, theirs = WITH_BLANKS.findall(left), WITH_BLANKS.findall(right)
     keys = [folded(word.strip()) for word in ours], [folded(word.strip()) for word in theirs]
-    left_parts: list[Part] = []
-    right_parts: list[Part] = []
-    for kind, a0, a1, b0, b1 in opcodes(*keys):
-        _append(left_parts, "".join(ours[a0:a1]), kind != "equal")
-        _append(right_parts, "".join(theirs[b0:b1]), kind != "equal")
-    return left_parts, right_parts
+    steps = [(kind != "equal", slice(a0, a1), slice(b0, b1)) for kind, a0, a1, b0, b1 in opcodes(*keys)]
+    return (
+        _parts(("".join(ours[left]), differs) for differs, left, _ in steps),
+        _parts(("".join(theirs[right]), differs) for differs, _, right in steps),
+    )
 
 
 def opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
@@ -47,20 +48,12 @@ def opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Sequence[tuple[str, i
     ]
 
 
-def _append(parts: list[Part], text: str, differs: bool) -> None:
-    """Add a piece; the spaces around a difference are not part of it."""
-    inner = text.strip()
-    if not differs or not inner:
-        _join(parts, text, False)
-        return
-    head, _, tail = text.partition(inner)
-    _join(parts, head, False)
-    _join(parts, inner, True)
-    _join(parts, tail, False)
-
-
-def _join(parts: list[Part], text: str, differs: bool) -> None:
-    if text and parts and parts[-1].differs == differs:
-        parts[-1] = Part(parts[-1].text + text, differs)
-    elif text:
-        parts.append(Part(text, differs))
+def _parts(pieces: Iterable[tuple[str, bool]]) -> list[Part]:
+    """Neighbours of one kind are joined; the spaces around a difference are not part of it."""
+    split: list[tuple[str, bool]] = []
+    for text, differs in pieces:
+        inner = text.strip() if differs else ""
+        head, _, tail = text.partition(inner) if inner else (text, "", "")
+        split += [(head, False), (inner, True), (tail, False)]
+    alike = groupby((piece for piece in split if piece[0]), key=itemgetter(1))
+    return [Part("".join(text for text, _ in group), differs) for differs, group in alike]

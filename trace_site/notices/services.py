@@ -131,10 +131,8 @@ def choose(*, person: Any, kinds: Iterable[str], channel: str = MAIL) -> None:
     offered = [name for name, (_, called, _) in settings.CHANNELS.items() if called]
     for where, given, known in (("kinds", chosen, KINDS), ("channel", [channel], offered)):
         if unknown := set(given) - set(known):
-            wrong, hint = (
-                f"there is no {where.removesuffix('s')} {min(unknown)!r}.",
-                f"Known: {', '.join(known)}.",
-            )
+            wrong = f"there is no {where.removesuffix('s')} {min(unknown)!r}."
+            hint = f"Known: {', '.join(known)}."
             raise TraceError(wrong, code="bad_input", where=where, hint=hint)
     NoticeChoice.objects.update_or_create(user=person, channel=channel, defaults={"kinds": chosen})
     waiting = Delivery.objects.filter(notice__recipient=person, channel=channel, state=Delivery.State.PENDING)

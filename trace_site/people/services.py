@@ -116,7 +116,7 @@ def person_change(*, person: User, email: str, roles: Collection[str], actor: An
     _give(person, roles)
     _keep_an_admin()
     if before & set(ROLES) - set(roles):
-        _let_go(person)
+        let_go(person)
     audit_models.record(actor=actor, action="person.changed", obj=person, detail={"roles": sorted(roles)})
 
 
@@ -129,7 +129,7 @@ def person_deactivate(*, person: User, actor: Any) -> None:
     person.save(update_fields=["is_active"])
     _keep_an_admin()
     sessions_end(user=person)
-    _let_go(person)
+    let_go(person)
     audit_models.record(actor=actor, action="person.deactivated", obj=person)
 
 
@@ -220,7 +220,8 @@ def _give(person: User, roles: Collection[str]) -> None:
     person.groups.add(*Group.objects.filter(name__in=roles))
 
 
-def _let_go(person: User) -> None:
+def let_go(person: Any) -> None:
+    """Give back what was claimed."""
     for name in settings.AT_SIGN_OUT:
         import_string(name)(person)
 

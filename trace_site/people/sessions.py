@@ -14,7 +14,6 @@ AXES_COOLOFF_TIME.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,6 +32,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
+from django.utils.functional import cached_property
 
 from trace_site.audit import models as audit_models
 from trace_site.database import database_now
@@ -49,9 +49,32 @@ SEEN_EVERY = timedelta(minutes=10)  # how exact seen_at is
 class Session(AbstractBaseSession):
     account = models.BigIntegerField(null=True, db_index=True, help_text="id of the user; null: nobody")
     seen_at = models.DateTimeField(db_default=Now())
+    is_this = False  # the one that asks
 
     class Meta(AbstractBaseSession.Meta):
         app_label = "trace_site"
+
+    @property
+    def mark(self) -> str:
+        return salted_hmac("trace_site.people.sessions", self.pk).hexdigest()[:16]
+
+    @cached_property
+    def came(self) -> dict[str, str]:
+        found: dict[str, str] = self.get_decoded().get(CAME, {})
+        return found
+
+    @property
+    def since(self) -> datetime | None:
+        return parse_datetime(self.came["at"]) if self.came else None
+
+    @property
+    def browser(self) -> str:
+        """`Firefox on Windows`, or what the browser says of itself."""
+        agent = self.came.get("agent", "")
+        names = [
+            next((name for sign, name in known.items() if sign in agent), "") for known in (BROWSERS, SYSTEMS)
+        ]
+        return " on ".join(filter(None, names)) or agent[:60]
 
     @classmethod
     def get_session_store_class(cls) -> type["SessionStore"]:
@@ -95,51 +118,24 @@ class SessionStore(DatabaseSessions):
         return row
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSession:
-    """One browser somebody is signed in with."""
-
-    mark: str
-    is_this: bool
-    since: datetime | None
-    seen_at: datetime
-    address: str
-    agent: str
-
-    @property
-    def browser(self) -> str:
-        """`Firefox on Windows`, or what the browser says of itself."""
-        names = [
-            next((name for sign, name in known.items() if sign in self.agent), "")
-            for known in (BROWSERS, SYSTEMS)
-        ]
-        return " on ".join(filter(None, names)) or self.agent[:60]
-
-
-def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
+def sessions_of(user: Any, key: str | None) -> list[Session]:
     """The user's sessions, the newest use first; `key` is that of the session that asks."""
-    found, own = [], stored_key(key)
-    for row in _open_rows().filter(account=user.pk).order_by("-seen_at"):
-        came = row.get_decoded().get(CAME, {})
-        since = parse_datetime(came["at"]) if came else None
-        address, agent = came.get("address", ""), came.get("agent", "")
-        found.append(OpenSession(mark_of(row.pk), row.pk == own, since, row.seen_at, address, agent))
+    found = list(_open_rows().filter(account=user.pk).order_by("-seen_at"))
+    for row in found:
+        row.is_this = row.pk == stored_key(key)
     return found
 
 
-def session_end(*, user: Any, mark: str) -> bool:
-    """End the session of this user that has the mark; whether there was one."""
-    wanted = [row.pk for row in _open_rows().filter(account=user.pk) if mark_of(row.pk) == mark]
+def session_end(*, user: Any, mark: str, keep: str | None) -> bool:
+    """End the session of this user that has the mark, unless it has the key `keep`; whether there was one."""
+    others = _open_rows().filter(account=user.pk).exclude(pk=stored_key(keep))
+    wanted = [row.pk for row in others if row.mark == mark]
     return bool(Session.objects.filter(pk__in=wanted).delete()[0])
 
 
 def sessions_end(*, user: Any, keep: str | None = None) -> int:
     """End all of the user's sessions but the one with the key `keep`; how many."""
     return Session.objects.filter(account=user.pk).exclude(pk=stored_key(keep)).delete()[0]
-
-
-def mark_of(stored: str) -> str:
-    return salted_hmac("trace_site.people.sessions", stored).hexdigest()[:16]
 
 
 def forget_old() -> int:

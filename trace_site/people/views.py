@@ -23,14 +23,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.notices.services import KINDS, NoticeChoice, channels
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
-from trace_site.people.sessions import (
-    forget_failures,
-    mark_of,
-    session_end,
-    sessions_end,
-    sessions_of,
-    stored_key,
-)
+from trace_site.people.sessions import forget_failures, session_end, sessions_end, sessions_of
 from trace_site.rest import tokens
 from trace_site.rest.throttles import client_of, refuse_beyond, seconds_to_wait
 from trace_site.rest.tokens import ApiToken
@@ -140,11 +133,12 @@ def token_permit(request: HttpRequest, pk: int, token: int) -> HttpResponse:
 
 
 @require_POST
-def token_revoke(request: HttpRequest, pk: int, token: int) -> HttpResponse:
-    row = _service_token(pk, token)
+def token_revoke(request: HttpRequest, token: int, pk: int | None = None) -> HttpResponse:
+    """Of a person, or one's own: that may always be ended by oneself, whoever made it."""
+    row = _service_token((request.user.pk or 0) if pk is None else pk, token)
     tokens.service_token_revoke(token=row, actor=request.user)
     messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
-    return redirect("people:person", pk)
+    return redirect("account") if pk is None else redirect("people:person", pk)
 
 
 def _require_password(request: HttpRequest) -> None:
@@ -175,7 +169,7 @@ def _handed_over(request: HttpRequest, person: User) -> dict[str, str]:
 def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpResponse:
     problem = more.get("problem") or more.get("token_problem") or more.get("permit_problem")
     chosen = request.POST.getlist("roles") if more.get("problem") else _roles(person)
-    wanted = request.POST.getlist("scopes") if more.get("token_problem") else []
+    wanted = request.POST.getlist("scopes") if "token_problem" in more else []
     service = ApiToken.objects.filter(kind=ApiToken.Kind.SERVICE).select_related("created_by")
     context = {
         "person": person,
@@ -185,10 +179,7 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "made": service.filter(created_by=person).exclude(owner=person).select_related("owner"),
         "is_program": is_program(person),
         "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
-        "token_name": request.POST.get("name", "") if more.get("token_problem") else "",
-        "token_days": request.POST.get("days", "") if more.get("token_problem") else 90,
-        "token_holds": request.POST.get("holds", "") if more.get("token_problem") else "",
-        "token_permissions": request.POST.get("permissions", "") if more.get("token_problem") else "",
+        "given": request.POST if "token_problem" in more else {"days": 90},
         "most_days": tokens.MOST_DAYS,
         "link_days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
         "is_oneself": person.pk == request.user.pk,
@@ -234,18 +225,8 @@ def account_token_revoke(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def account_service_token_revoke(request: HttpRequest, token: int) -> HttpResponse:
-    """One's own may always be ended by oneself, whoever made it."""
-    row = _service_token(request.user.pk or 0, token)
-    tokens.service_token_revoke(token=row, actor=request.user)
-    messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
-    return redirect("account")
-
-
-@require_POST
 def account_session_end(request: HttpRequest, mark: str) -> HttpResponse:
-    own = mark_of(stored_key(request.session.session_key))
-    if mark != own and session_end(user=request.user, mark=mark):
+    if session_end(user=request.user, mark=mark, keep=request.session.session_key):
         messages.success(request, "That browser is signed out.")
     return redirect("account")
 

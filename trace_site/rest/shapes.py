@@ -32,15 +32,8 @@ FIELD_OF_TYPE: dict[Any, Any] = {
     UUID: serializers.UUIDField,
     Any: serializers.JSONField,
 }
-TYPE_OF_COLUMN: dict[Any, Any] = {
-    models.CharField: str,
-    models.TextField: str,
-    models.BooleanField: bool,
-    models.IntegerField: int,
-    models.FloatField: float,
-    models.DateTimeField: datetime,
-    models.UUIDField: UUID,
-    models.JSONField: Any,
+FIELD_OF_COLUMN: dict[Any, Any] = serializers.ModelSerializer.serializer_field_mapping | {
+    models.SlugField: serializers.CharField
 }
 SHAPES: dict[Any, Any] = {}  # {dataclass: its first shape}
 
@@ -101,9 +94,9 @@ def field_of_model(model: type[models.Model], name: str) -> Any:
     elif name == "id":
         options["source"] = "pk"
     if column.choices:
-        options["choices"] = column.choices
-    kind = next(kind for kind in type(column).__mro__ if kind in TYPE_OF_COLUMN)
-    return field_of(TYPE_OF_COLUMN[kind], options)
+        return serializers.ChoiceField(choices=column.choices, **options)
+    kind = next(kind for kind in type(column).__mro__ if kind in FIELD_OF_COLUMN)
+    return FIELD_OF_COLUMN[kind](**options)
 
 
 def field_of_dataclass(source: Any, name: str) -> Any:

@@ -225,6 +225,7 @@ def require_power_over(person: User, actor: Any) -> None:
 
 def require_own_or_program(owner: User, actor: Any) -> None:
     """Nobody holds a token of another person: whoever does acts in their name. Raises TraceError `not_allowed`."""
+    require_power_over(owner, actor)
     if actor is not None and owner.pk != actor.pk and not is_program(owner):
         raise TraceError(
             f"a token of {owner.get_username()} would act in the name of another person.",
@@ -316,7 +317,6 @@ def service_token_make(
     permissions: Iterable[str] = (),
 ) -> tuple[ApiToken, str]:
     """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`, `not_allowed`."""
-    require_power_over(owner, actor)
     require_own_or_program(owner, actor)
     name, wanted = name.strip(), [scope for scope in SCOPES if scope in scopes]
     if not 0 < len(name) <= 100:
@@ -350,7 +350,6 @@ def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]
     Raises TraceError `not_allowed`; `not_found` for one that somebody else has revoked.
     """
     token = _locked(token)
-    require_power_over(token.owner, actor)
     require_own_or_program(token.owner, actor)
     secret = _new_secret()
     now = database_now()

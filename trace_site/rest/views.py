@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import IntegrityError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponseBase
+from django.utils.http import quote_etag
 from rest_framework import exceptions
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
@@ -171,8 +172,7 @@ def page_limit(request: Request) -> int:
 
 def etag_of(value: Any) -> str:
     """The strong ETag of a revision: 3 -> "3" in quotes. One that is quoted already stays."""
-    text = str(value)
-    return text if text.startswith('"') and text.endswith('"') and len(text) > 1 else f'"{text}"'
+    return quote_etag(str(value))
 
 
 def require_match(request: Any, current: Any) -> None:
@@ -182,21 +182,13 @@ def require_match(request: Any, current: Any) -> None:
     compress make them.
     """
     given = request.headers.get("If-Match", "")
-    if not given.strip():
-        raise TraceError(
-            "this edit must say which revision it was made from.",
-            code="precondition_required",
-            where="If-Match",
-            hint="Send the ETag that the object was read with.",
-        )
     named = {etag.strip().removeprefix("W/") for etag in given.split(",")}
-    if "*" in named:
-        raise TraceError(
-            "`*` names no revision: it would save over whatever somebody else wrote meanwhile.",
-            code="precondition_required",
-            where="If-Match",
-            hint="Send the ETag that the object was read with.",
-        )
+    if not given.strip() or "*" in named:
+        missing = "this edit must say which revision it was made from."
+        if "*" in named:
+            missing = "`*` names no revision: it would save over whatever somebody else wrote meanwhile."
+        hint = "Send the ETag that the object was read with."
+        raise TraceError(missing, code="precondition_required", where="If-Match", hint=hint)
     if etag_of(current) not in named:
         raise TraceError(
             "the object was changed since it was read.",

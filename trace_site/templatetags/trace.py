@@ -52,18 +52,11 @@ BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
 
 
 @register.simple_tag
+@lru_cache(maxsize=256)
 def icon(name: str, label: str = "") -> SafeString:
     """A symbol of icons.svg; decorative unless labelled."""
-    return _icon(f"{static('icons.svg')}#{name}", label)
-
-
-@lru_cache(maxsize=256)
-def _icon(source: str, label: str) -> SafeString:
-    if label:
-        return format_html(
-            '<svg class="icon" role="img" aria-label="{}"><use href="{}"></use></svg>', label, source
-        )
-    return format_html('<svg class="icon" aria-hidden="true"><use href="{}"></use></svg>', source)
+    role = format_html('role="img" aria-label="{}"', label) if label else SafeString('aria-hidden="true"')
+    return format_html('<svg class="icon" {}><use href="{}#{}"></use></svg>', role, static("icons.svg"), name)
 
 
 @register.simple_tag(takes_context=True)
@@ -127,26 +120,20 @@ def _tool(name: str, key: int | None, link: bool) -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=1024, typed=True)
 def status(word: str, tone: str = "", label: str = "") -> SafeString:
     """A state by colour, shape and word; `no_rule` and `No rule` are the same one, an unknown word is idle."""
-    known = TONES.get(str(word).lower().replace("_", " "), "idle")
-    return _chip(str(label or word).replace("_", " "), tone or known, static("icons.svg"))
-
-
-@lru_cache(maxsize=1024)
-def _chip(text: str, tone: str, icons: str) -> SafeString:
-    return format_html(
-        '<span class="chip tone-{}"><svg class="icon" aria-hidden="true"><use href="{}#s-{}"></use></svg>{}</span>',
-        *(tone, icons, tone, text),
-    )
+    tone = tone or TONES.get(str(word).lower().replace("_", " "), "idle")
+    text = str(label or word).replace("_", " ")
+    return format_html('<span class="chip tone-{}">{}{}</span>', tone, icon(f"s-{tone}"), text)
 
 
 @register.simple_tag
-def number(value: int | float | None, of: int | None = None, href: str = "", unit: str = "") -> SafeString:
+def number(value: int | float | None, of: int | None = None, href: str = "") -> SafeString:
     """A number with its denominator, linked to what it counts."""
     shown = "–" if value is None else f"{value:,}"
     tail = format_html(' <span class="of">of {}</span>', f"{of:,}") if of is not None else ""
-    body = format_html("<b>{}</b>{}{}", shown, tail, f" {unit}" if unit else "")
+    body = format_html("<b>{}</b>{}", shown, tail)
     if href:
         return format_html('<a class="num" href="{}">{}</a>', href, body)
     return format_html('<span class="num">{}</span>', body)

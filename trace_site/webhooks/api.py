@@ -1,12 +1,12 @@
 """/api/v1/webhooks: who is told of what, tests and the delivery log, for admins."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import UUID
 
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -29,21 +29,14 @@ class WebhookChange(WebhookIn):
     active: bool = field("false pauses it; true resumes it and forgets its failures")
 
 
-class WebhookOut(serializers.ModelSerializer[Webhook]):
-    created_by = serializers.CharField(source="created_by.username")
-
-    class Meta:
-        model = Webhook
-        fields = ["id", "url", "events", "active", "paused_because", "failures", "created_by", "created_at"]
+class WebhookOut(Shape, of=Webhook):
+    fields = "id url events active paused_because failures created_by created_at"
+    events: list[str]
+    failures: int = field("failed attempts since the last that worked")
 
 
 class WebhookMade(WebhookOut):
-    secret = serializers.CharField(
-        allow_null=True, help_text="what signs the requests; it is not told again: null in a repeated answer"
-    )
-
-    class Meta(WebhookOut.Meta):
-        fields = [*WebhookOut.Meta.fields, "secret"]
+    secret: str | None = field("what signs the requests; it is not told again: null in a repeated answer")
 
 
 class DeliveryAttempt(Shape):
@@ -55,16 +48,12 @@ class DeliveryAttempt(Shape):
     excerpt: str = field("how the answer began")
 
 
-class DeliveryOut(serializers.ModelSerializer[WebhookDelivery]):
-    log = DeliveryAttempt(many=True)
-    payload = serializers.DictField()
-
-    class Meta:
-        model = WebhookDelivery
-        fields = [
-            "id", "delivery_id", "webhook", "event", "payload", "state", "attempt", "next_at", "status", "log",
-            "created_at",
-        ]  # fmt: skip
+class DeliveryOut(Shape, of=WebhookDelivery):
+    fields = "id delivery_id webhook event payload state attempt next_at status log created_at"
+    delivery_id: UUID = field("the same on every retry")
+    payload: dict[str, Any]
+    status: int | None = field("HTTP status of the last answer")
+    log: list[DeliveryAttempt]
 
 
 class WebhooksList(ApiView):

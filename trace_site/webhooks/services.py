@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -143,15 +143,15 @@ def webhook_delete(*, webhook: Webhook, actor: Any) -> None:
 
 
 def _check(url: str, events: list[str]) -> None:
-    check_url(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE)
+    check_url(url)
     if not events or (unknown := sorted(set(events) - set(EVENTS))):
         wrong = f"there is no event {unknown[0]!r}." if events else "it asks for no event."
         raise TraceError(wrong, code="bad_input", where="events", hint=f"Events: {', '.join(EVENTS)}.")
 
 
-def check_url(url: str, *, allow_private: bool) -> SplitResult:
+def check_url(url: str) -> SplitResult:
     """The parts of an address one may post to. Raises TraceError `bad_input`."""
-    schemes = ("https", "http") if allow_private else ("https",)
+    schemes = ("https", "http") if settings.WEBHOOK_ALLOW_PRIVATE else ("https",)
     if len(url) > LONGEST_URL:
         raise _refused(url, f"it is longer than {LONGEST_URL} characters")
     try:
@@ -166,10 +166,14 @@ def check_url(url: str, *, allow_private: bool) -> SplitResult:
         raise _refused(url, "it is no web address")
     if parts.username is not None or parts.password is not None:
         raise _refused(url, "it holds a password; the signature says who sends")
-    allowed = may_connect if allow_private else is_public
-    if literal(host.decode()) is not None and not allowed(host.decode()):
+    if literal(host.decode()) is not None and not _allowed()(host.decode()):
         raise _refused(url, "it is an address of a private network")
     return parts
+
+
+def _allowed() -> Callable[[str], bool]:
+    """What tells whether an address may be posted to."""
+    return may_connect if settings.WEBHOOK_ALLOW_PRIVATE else is_public
 
 
 def _refused(url: str, why: str) -> TraceError:
@@ -188,9 +192,11 @@ def send(deliveries: Sequence[Delivery], at: datetime) -> Sent:
     (delivery,) = deliveries
     assert delivery.webhook is not None
     body = body_of(delivery)
-    headers, private = headers_of(delivery, body, int(at.timestamp())), settings.WEBHOOK_ALLOW_PRIVATE
-    status, excerpt = post(delivery.webhook.url, body, headers, allow_private=private, seconds=SECONDS)
-    return Sent(_not_received(status), status, excerpt)
+    status, excerpt = post(delivery.webhook.url, body, headers_of(delivery, body, int(at.timestamp())))
+    error = "" if 200 <= status < 300 else f"It answered {status}; only 200 to 299 counts as received."
+    if 300 <= status < 400:
+        error = f"It answered with a redirect ({status}); redirects are not followed."
+    return Sent(error, status, excerpt)
 
 
 def ping(*, webhook: Webhook, actor: Any) -> Delivery:
@@ -212,37 +218,30 @@ def body_of(delivery: Delivery) -> bytes:
 
 
 def headers_of(delivery: Delivery, body: bytes, at: int) -> dict[str, str]:
+    """The signature is the HMAC-SHA256 over "<unix time>.<body>"."""
     assert delivery.webhook is not None
+    digest = hmac.new(delivery.webhook.secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
     return {
         "Content-Type": "application/json",
         "User-Agent": "TRACE-Rule-Studio",
         "X-Trace-Event": delivery.event,
         "X-Trace-Delivery": str(delivery.delivery_id),
-        "X-Trace-Signature": signature(delivery.webhook.secret, at, body),
+        "X-Trace-Signature": f"t={at},v1={digest}",
     }
 
 
-def signature(secret: str, at: int, body: bytes) -> str:
-    """The value of X-Trace-Signature: HMAC-SHA256 over "<unix time>.<body>"."""
-    digest = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
-    return f"t={at},v1={digest}"
-
-
-def post(
-    url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float
-) -> tuple[int, str]:
+def post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
     """Status and beginning of whatever HTTP answer comes, all within one deadline, the look-up of the name included.
 
     Raises TraceError `webhook_unreachable`; `bad_input` for an address one may not post to.
     """
-    host = check_url(url, allow_private=allow_private).hostname
+    host = check_url(url).hostname
 
     async def sent() -> tuple[int, str]:
-        allowed = may_connect if allow_private else is_public
         read = bytearray()
         async with (
-            asyncio.timeout(seconds),
-            client_of(allowed) as client,
+            asyncio.timeout(SECONDS),
+            client_of(_allowed()) as client,
             client.stream("POST", url, content=body, headers=headers) as response,
         ):
             async for piece in response.aiter_raw():
@@ -254,17 +253,9 @@ def post(
     try:
         return asyncio.run(sent())
     except TimeoutError as error:
-        raise TraceError(f"{host} did not answer in {seconds:g} s.", code="webhook_unreachable") from error
+        raise TraceError(f"{host} did not answer in {SECONDS:g} s.", code="webhook_unreachable") from error
     except Refused as error:
         raise TraceError(f"{host} is an address of a private network.", code="webhook_unreachable") from error
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise TraceError(f"{host} cannot be reached: {reason}.", code="webhook_unreachable") from error
-
-
-def _not_received(status: int) -> str:
-    if 200 <= status < 300:
-        return ""
-    if 300 <= status < 400:
-        return f"It answered with a redirect ({status}); redirects are not followed."
-    return f"It answered {status}; only 200 to 299 counts as received."

@@ -48,10 +48,7 @@ def memorized(snapshot: Snapshot, recipe: Recipe) -> list[Decision]:
     for name, tool in catalog.tools.items():
         text, own = tool["description"], tuple(apis[split_name(name)[0]])
         near = (name, *catalog.look_alikes(name)[: recipe.mcts_negatives])
-        found += [
-            Decision(text, (name,)),
-            Decision(text, (name,), among=near),
-        ]
+        found += [Decision(text, (name,)), Decision(text, (name,), among=near)]
         if recipe.format != "a":
             found += [Decision(text, own, together=True), Decision(text, (name,), among=own)]
     return found

@@ -4,7 +4,7 @@ In: a run directory of `python -m training.ml`, or a folder with `stage1`, `plai
 `Delivery` per stage in training order. Refusals say what is wrong, where, and what to do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -151,14 +151,10 @@ def check_tools(one: Delivery, tools: list[str], ledger: list[str], clauses: lis
             raise refuse(
                 "its rows do not follow the ledger.", where, "Train on a snapshot of this installation."
             )
-    else:
-        check_tokenizer(one.export / "tokenizer.json", {string: first + slots[string] for string in ledger})
-
-
-def check_tokenizer(path: Path, wanted: Mapping[str, int]) -> None:
-    """The tokenizer gives every tool token the id that trace.json says."""
+        return
+    path = one.export / "tokenizer.json"
     added = {row["content"]: row["id"] for row in read_json(path).get("added_tokens", [])}
-    for string, found in wanted.items():
-        if added.get(string) != found:
-            hint = "Export the model again."
-            raise refuse(f"the token {string} has the id {added.get(string)}, not {found}.", path, hint)
+    for slot, string in enumerate(ledger, start=first):
+        if added.get(string) != slot:
+            problem = f"the token {string} has the id {added.get(string)}, not {slot}."
+            raise refuse(problem, path, "Export the model again.")

@@ -186,9 +186,8 @@ def peak_memory(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bo
 
 def usual_rate(recipe: Recipe, size: Size, *, gpu: bool, threads: int) -> float:
     """Tokens a second, forward and backward: a frozen base needs no gradient of its weights."""
-    flops = size.base.body * (
-        (6 if recipe.base == POCKET else 4) + (2 if recipe.activation_checkpointing else 0)
-    )
+    products = (6 if recipe.base == POCKET else 4) + (2 if recipe.activation_checkpointing else 0)
+    flops = size.base.body * products
     return (GPU_FLOPS if gpu and recipe.base != POCKET else CPU_FLOPS * threads) / flops
 
 

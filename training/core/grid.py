@@ -13,7 +13,7 @@ from typing import Any
 
 from catalog.core.tokens import FORMATS
 from trace_site.lib.errors import TraceError, quoted
-from training.core.recipe import MEMOS, POCKET, RETRIEVALS
+from training.core.recipe import MEMOS, POCKET, RETRIEVALS, Recipe
 from training.core.stages import Step
 
 MOST = 500  # cells of one plan
@@ -49,9 +49,10 @@ class Cell:
     retrieval: str
     seed: int
 
-    def parts(self) -> dict[str, Any]:
-        """What a recipe needs to become this cell's."""
-        return {name: getattr(self, name) for name in ("format", "memo", "retrieval", "seed")}
+    def of(self, recipe: Recipe) -> Recipe:
+        """The recipe for this cell."""
+        cell = {"format": self.format, "memo": self.memo, "retrieval": self.retrieval}
+        return recipe.with_cell(**cell, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,11 @@ class GridPlan:
     def as_dict(self) -> dict[str, Any]:
         """As it is declared, kept and read again."""
         sources = [one.id or f"{one.strategy}:{one.per_rule}" for one in self.sources]
-        data = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
-        }
-        return {"snapshots": sources, **{name: value for name, value in data.items() if name != "sources"}}
+        own = {name: value for name, value in asdict(self).items() if name != "sources"}
+        return {"snapshots": sources, **own}
 
     def builds(self) -> list[Source]:
         return [source for source in self.sources if not source.id]
-
-    def build_options(self, source: Source) -> dict[str, Any]:
-        """As the snapshot service takes them."""
-        options = {"branches": list(self.branches), "rrb": self.rrb, "seed": self.snapshot_seed}
-        return {"strategy": source.strategy, "per_rule": source.per_rule, **options}
 
     @property
     def axes(self) -> tuple[tuple[Any, ...], ...]:
@@ -120,9 +114,7 @@ def read_plan(data: Any) -> GridPlan:
 
 
 def _sources(given: Any) -> tuple[Source, ...]:
-    found: list[Source] = []
-    for entry in _listed("snapshots", given if given is not None else []):
-        found += [Source(id=_count("snapshots", entry))] if isinstance(entry, int) else sweep(str(entry))
+    found = [source for entry in _listed("snapshots", given or []) for source in sweep(str(entry))]
     return tuple(_once("snapshots", found))
 
 

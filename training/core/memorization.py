@@ -136,11 +136,9 @@ class Catalog:
                 near.setdefault(Units((part_token(part),)), self.tools[other])
         if record.kind == "token2desc":
             parts = _compared(tool, list(near.items()))
-            return (
-                (*parts[:-1], str(parts[-1]).rstrip())
-                if parts
-                else ("Nothing in the catalog stands near it.",)
-            )
+            if not parts:
+                return ("Nothing in the catalog stands near it.",)
+            return (*parts[:-1], str(parts[-1]).rstrip())
         (gold,) = (part for part in record.answer if isinstance(part, Units))
         return choosing(tool, gold, list(near.items()))
 

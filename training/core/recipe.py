@@ -57,10 +57,10 @@ T = TypeVar("T")
 
 def option(default: T, limit: Limit, about: str, group: str = "", choices: tuple[str, ...] = ()) -> T:
     """A field of a recipe. about: "[source] Label: one plain sentence"; group: of GROUPS, that of its part if empty."""
-    found = re.fullmatch(r"\[(\w+)\] (.+?): (.+)", about)
+    found = re.fullmatch(r"\[(?P<source>\w+)\] (?P<label>.+?): (?P<help>.+)", about)
     assert found is not None, about
-    told = dict(zip(("source", "label", "help"), found.groups(), strict=True))
-    made: T = field(default=default, metadata={**told, "limit": limit, "group": group, "choices": choices})
+    told = {**found.groupdict(), "limit": limit, "group": group, "choices": choices}
+    made: T = field(default=default, metadata=told)
     return made
 
 
@@ -319,11 +319,6 @@ def _fields(part: Any, prefix: str = "", group: str = "") -> dict[str, RecipeFie
 FIELDS = _fields(Recipe())  # by dotted name, in the order of the form
 OF_POCKET = {"pocket", "encoder_lr", "rows_lr", "replay"}  # a named base reads none of these
 OF_NAMED = {"lora", "max_seq_len", "max_new_tokens", "embeddings", "empty_thinking_share"}
-
-
-def is_read(name: str, base: str) -> bool:
-    """Whether a training of this base reads the field."""
-    return (OF_NAMED if base == POCKET else OF_POCKET).isdisjoint(name.split("."))
 
 
 def flat(recipe: Recipe | Mapping[str, Any]) -> dict[str, Any]:

@@ -118,9 +118,8 @@ def load_snapshot(directory: Path) -> Snapshot:
             hint="Build it with `manage.py snapshot_build`.",
         )
     manifest = read_json(directory / "manifest.json")
-    digests = {name: sha256_file(directory / name) for name in FILES}
-    for name, digest in digests.items():
-        if manifest["files"][name]["sha256"] != digest:
+    for name in FILES:
+        if sha256_file(directory / name) != manifest["files"][name]["sha256"]:
             raise TraceError(
                 "the file is not the one the manifest describes.",
                 code="bad_digest",

@@ -94,15 +94,22 @@ class RunDir:
         Raises TraceError with code disk_full before it writes when there is no room, and leaves nothing behind.
         """
         final = self.checkpoints / f"step-{step:06d}"
-        what = f"the checkpoint of step {step}"
-        if needed and shutil.disk_usage(self.checkpoints).free < needed + KEPT_FREE:
-            raise no_room(self.checkpoints, needed, what)
         try:
+            if needed and shutil.disk_usage(self.checkpoints).free < needed + KEPT_FREE:
+                raise OSError(errno.ENOSPC, "no room")
             publish_dir(self.checkpoints / f".{final.name}.{os.getpid()}", final, write, {"step": step})
         except Exception as error:
-            if was_full(error):
-                raise no_room(self.checkpoints, needed, what) from error
-            raise
+            if not was_full(error):
+                raise
+            free = shutil.disk_usage(self.checkpoints).free
+            raise TraceError(
+                f"the disk is full: the checkpoint of step {step} needs {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB "
+                "are free.",
+                code="disk_full",
+                where=str(self.checkpoints),
+                hint="Free some space and start the run again: it goes on from its newest checkpoint.",
+                extra={"needed_bytes": needed, "free_bytes": free},
+            ) from error
         self._prune(final)
         return final
 
@@ -144,17 +151,6 @@ def whole_lines(descriptor: int) -> int:
     if end < size:
         os.ftruncate(descriptor, end)
     return end
-
-
-def no_room(folder: Path, needed: int, what: str) -> TraceError:
-    free = shutil.disk_usage(folder).free
-    return TraceError(
-        f"the disk is full: {what} needs {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free.",
-        code="disk_full",
-        where=str(folder),
-        hint="Free some space and start the run again: it goes on from its newest checkpoint.",
-        extra={"needed_bytes": needed, "free_bytes": free},
-    )
 
 
 # Folders that appear whole or not at all, and prove later that they are what was written: manifest.json holds size and

@@ -20,13 +20,13 @@ from training.core.grid import GridPlan, PlannedCell, Source
 from training.core.recipe import Recipe
 from training.models import ENDED_BADLY, Grid, GridCell, Run, TrainedStage
 from training.runs.estimates import Estimator
-from training.runs.services import cell_recipe, plain_hash, run_create, run_key
+from training.runs.services import plain_hash, run_create, run_key
 from training.runs.stages import over_default
 
 
 def plan_recipe(plan: GridPlan) -> Recipe:
     """The base's default recipe with the plan's fields over it. Raises TraceError naming the field."""
-    return recipes.stored(over_default(plan.base, plan.recipe))
+    return recipes.stored(over_default(plan.base, plan.recipe)).with_cell(base=plan.base)
 
 
 def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
@@ -44,7 +44,7 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
     not built yet only the catalog is known, so its Stage 2 counts as one to train."""
     known = snapshots_of(plan) if snapshots is None else snapshots
     catalog = catalog_now() if len(known) < len(plan.sources) else ""
-    base = plan_recipe(plan)
+    recipe = plan_recipe(plan)
     # hashes of the snapshot, of its catalog, and of what passes without rule samples read
     data: dict[Source, tuple[str, str, str]] = {}
     for source in plan.sources:
@@ -54,22 +54,18 @@ def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = 
             append = source.strategy == "append" or not source.per_rule  # the other samples stay as they are
             name = f"to be built: {source if source.per_rule else 'no rule samples'}"
             data[source] = name, catalog, f"{catalog}:rrb" if append else ""
-
-    steps = {
-        cell: stages.steps(cell_recipe(base, plan.base, **cell.parts()), *data[cell.source])
-        for cell in plan.cells()
-    }
+    steps = {cell: stages.steps(cell.of(recipe), *data[cell.source]) for cell in plan.cells()}
     keys = {step.key for own in steps.values() for step in own}
     kept = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", flat=True)
     return plans.forecast(steps, set(kept))
 
 
-def grid_start(*, plan: GridPlan, actor: Any = None, wake: bool = True) -> Job:
+def grid_start(*, plan: GridPlan, actor: Any = None) -> Job:
     """Queue the building of the plan's snapshots and then its runs; the job's result names the grid."""
     snapshots_of(plan)
     plan_recipe(plan)  # what is wrong with either is told at once
     title = f"grid {plan.name or f'of {len(plan.cells())} cells'}"
-    return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor, wake=wake)
+    return jobs.enqueue("grid", {"plan": plan.as_dict()}, title=title, created_by=actor)
 
 
 def run_grid(ctx: JobContext) -> dict[str, Any]:
@@ -91,8 +87,14 @@ def built_snapshots(ctx: JobContext, plan: GridPlan) -> dict[Source, Snapshot]:
     with ctx.guard():
         for source in plan.builds():
             if str(source) not in builds:
-                options = plan.build_options(source)
-                builds[str(source)] = snapshot_start(**options, actor=ctx.job.created_by).pk
+                builds[str(source)] = snapshot_start(
+                    strategy=source.strategy,
+                    per_rule=source.per_rule,
+                    branches=list(plan.branches),
+                    rrb=plan.rrb,
+                    seed=plan.snapshot_seed,
+                    actor=ctx.job.created_by,
+                ).pk
         keep_builds(ctx, builds)
     known = Job.objects.in_bulk(list(builds.values()))
     found: dict[Source, Snapshot] = {}
@@ -129,9 +131,7 @@ def grid_create(*, plan: GridPlan, snapshots: Mapping[Source, Snapshot], actor: 
     """The grid with a run per cell, in training order. An equal plan made before is returned and goes on."""
     planned = grid_forecast(plan, snapshots)
     recipe = plan_recipe(plan)
-    recipes_of = [cell_recipe(recipe, plan.base, **one.cell.parts()) for one in planned]
-    hashes = [snapshots[one.cell.source].hash for one in planned]
-    keys = {run_key(found, own) for found, own in zip(hashes, recipes_of, strict=True)}
+    keys = {run_key(snapshots[one.cell.source].hash, one.cell.of(recipe)) for one in planned}
     sources = ", ".join(map(str, plan.sources))
     name = plan.name or f"{len(planned)} cells on {sources}, base {plan.base}"
     grid, created = Grid.objects.get_or_create(
@@ -140,14 +140,8 @@ def grid_create(*, plan: GridPlan, snapshots: Mapping[Source, Snapshot], actor: 
     )
     runs: dict[int, Run] = {}
     for one in planned:
-        run = run_create(
-            snapshot=snapshots[one.cell.source],
-            base=plan.base,
-            **one.cell.parts(),
-            recipe=recipe,
-            why=Run.Why.GRID,
-            actor=actor,
-        )
+        snapshot, own = snapshots[one.cell.source], one.cell.of(recipe)
+        run = run_create(snapshot=snapshot, recipe=own, why=Run.Why.GRID, actor=actor)
         runs.setdefault(run.pk, run)  # two snapshots of a sweep may be equal
     if created:
         GridCell.objects.bulk_create(
@@ -159,20 +153,12 @@ def grid_create(*, plan: GridPlan, snapshots: Mapping[Source, Snapshot], actor: 
 
 
 @transaction.atomic
-def grid_cancel(*, grid: Grid, actor: Any = None) -> int:
-    """Cancel what waits or runs; returns how many. Checkpoints are kept."""
-    return sum(jobs.cancel(job, actor=actor) for job in grid_jobs(grid))
-
-
-@transaction.atomic
-def grid_resume(*, grid: Grid, actor: Any = None) -> int:
-    """Queue again what failed or was cancelled, in the order of the cells; returns how many."""
-    return sum(jobs.retry(job, actor=actor) for job in grid_jobs(grid))
-
-
-def grid_jobs(grid: Grid) -> list[Job]:
+def grid_steer(*, grid: Grid, verb: str, actor: Any = None) -> int:
+    """`cancel` what waits or runs, whose checkpoints are kept; `resume` what failed or was cancelled, in the order of
+    the cells. Returns how many."""
+    change = {"cancel": jobs.cancel, "resume": jobs.retry}[verb]
     cells = grid.cells.select_related("run__job").order_by("position")
-    return [cell.run.job for cell in cells if cell.run.job is not None]
+    return sum(change(cell.run.job, actor=actor) for cell in cells if cell.run.job is not None)
 
 
 # How long a grid would take: each stage that trains counted once.
@@ -184,12 +170,12 @@ def grid_seconds(plan: GridPlan, planned: Iterable[PlannedCell]) -> float | None
     known, newest = snapshots_of(plan), Snapshot.objects.first()
     if newest is None:
         return None
-    estimator, base, total = Estimator([plan.base]), plan_recipe(plan), 0.0
+    estimator, recipe, total = Estimator([plan.base]), plan_recipe(plan), 0.0
     for one in planned:
         counts = known.get(one.cell.source, newest).counts
         states = zip(one.steps, one.states, strict=True)
         there = {step.stage: 0 for step, state in states if state != "train"}
-        seconds = estimator.of(cell_recipe(base, plan.base, **one.cell.parts()), counts, there).seconds.value
+        seconds = estimator.of(one.cell.of(recipe), counts, there).seconds.value
         if seconds is None:
             return None
         total += seconds

@@ -11,14 +11,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.small_yaml import LONGEST
+from trace_site.lib.small_yaml import LONGEST, read_small_yaml
 from trace_site.paging import keyset
 from training.core.grid import read_plan, totals
 from training.grids import selectors, services
 from training.grids.services import grid_seconds
 from training.models import Grid, Run
 from training.runs.forms import BaseField
-from training.runs.services import read_yaml
 
 # The launch form of a grid; what it cannot say, a plan file can.
 
@@ -63,7 +62,7 @@ class GridForm(forms.Form):
                         "base": data["base"],
                         "snapshots": [*map(int, data["snapshots"]), *data["sweep"].replace(";", " ").split()],
                         "seeds": [one.strip() for one in data["seeds"].split(",")],
-                        "recipe": read_yaml(data["recipe"], "recipe"),
+                        "recipe": read_small_yaml(data["recipe"], "recipe"),
                         **{axis: data[axis] for axis in AXES},
                     }
                 )
@@ -121,38 +120,28 @@ def grid_preview(request: HttpRequest) -> HttpResponse:
     return render(request, "training/_grid_preview.html", context)
 
 
-def found_grid(pk: int) -> Grid:
-    return get_object_or_404(Grid.objects.select_related("created_by"), pk=pk)
-
-
 @require_GET
-def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    grid = found_grid(pk)
-    return render(request, "training/grid_detail.html", {"grid": grid, "matrix": selectors.matrix(grid)})
-
-
-@require_GET
-def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
-    """The matrix; when the last cell has ended the page is loaded anew."""
-    grid = found_grid(pk)
+def grid_page(request: HttpRequest, pk: int, live: bool = False) -> HttpResponse:
+    """A grid as a matrix. `live`: that alone; when the last cell has ended the page is loaded anew."""
+    grid = get_object_or_404(Grid.objects.select_related("created_by"), pk=pk)
     matrix = selectors.matrix(grid)
-    response = render(request, "training/_grid.html", {"grid": grid, "matrix": matrix})
-    if not matrix.active:
+    template = "training/_grid.html" if live else "training/grid_detail.html"
+    response = render(request, template, {"grid": grid, "matrix": matrix})
+    if live and not matrix.active:
         response["HX-Refresh"] = "true"
     return response
 
 
-@require_POST
-def grid_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    many = services.grid_cancel(grid=found_grid(pk), actor=request.user)
-    said = f"{many} cells stop; what was trained is kept." if many else "No cell was waiting or training."
-    messages.success(request, said)
-    return redirect("training:grid", pk)
+STEERED = {
+    "cancel": ("cells stop; what was trained is kept.", "No cell was waiting or training."),
+    "resume": ("cells are queued again.", "No cell had failed or was cancelled."),
+}
 
 
 @require_POST
-def grid_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    many = services.grid_resume(grid=found_grid(pk), actor=request.user)
-    said = f"{many} cells are queued again." if many else "No cell had failed or was cancelled."
-    messages.success(request, said)
+def grid_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Cancel or resume what can be of its cells."""
+    many = services.grid_steer(grid=get_object_or_404(Grid, pk=pk), verb=verb, actor=request.user)
+    some, none = STEERED[verb]
+    messages.success(request, f"{many} {some}" if many else none)
     return redirect("training:grid", pk)

@@ -27,7 +27,7 @@ from training.core.stages import encoder_digest
 from training.ml.bases.encoders import Progress, embed, load_encoder
 from training.ml.bases.named import base_licence, device
 from training.ml.bases.pocket import LONGEST_LIST, NEVER, Board, Logits, Pocket, Reader, load, together
-from training.ml.trainee import Batch, Example, Trainee
+from training.ml.trainee import Batch, Dataset, Example, Trainee
 
 # with 0, .3 and 1: .44, .51 and .53 of the hard requests that a rule decides are right, of the others .73, .64 and .62
 # (development half of the demo, seed 0, one run each, rows_lr 3e-3, replay 1; bars of 1.8, 2 and 2)
@@ -60,13 +60,11 @@ class PocketTrainee(Trainee[Choice]):
         super().to(where)
         self.board = self.board.to(where)
 
-    def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[Choice], dict[str, Any]]:
+    def memory(self, snapshot: Snapshot, recipe: Recipe) -> Dataset[Choice]:
         examples = self._encoded(memorized(snapshot, recipe))
-        return examples, {"Records": len(examples)}
+        return examples, [], {"Records": len(examples)}
 
-    def retrieval(
-        self, snapshot: Snapshot, recipe: Recipe
-    ) -> tuple[list[Choice], list[Choice], dict[str, Any]]:
+    def retrieval(self, snapshot: Snapshot, recipe: Recipe) -> Dataset[Choice]:
         examples = self._encoded(retrieved(snapshot, recipe))
         facts = {
             "Records": len(examples),

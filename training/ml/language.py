@@ -19,7 +19,7 @@ from training.core.records import Record, Snapshot, stage2_records
 from training.ml.bases.chat import Chat
 from training.ml.bases.named import device, without_adapters
 from training.ml.head import Head, output_head, summed_loss
-from training.ml.trainee import Batch, Example, Trainee, padded
+from training.ml.trainee import Batch, Dataset, Example, Trainee, padded
 
 IGNORE = -100
 LOUD = 40.0  # the largest logit in the check of the head, so that no scale or soft cap is too weak to be seen
@@ -47,26 +47,21 @@ class LanguageTrainee(Trainee[Written]):
     chat: Chat
     source: str = ""
 
-    def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[Written], dict[str, Any]]:
-        records = stage1_records(snapshot, recipe)
-        examples, facts = self._encoded(records, recipe)
-        return examples, facts | {"Records with reasoning": sum(bool(record.thinking) for record in records)}
+    def memory(self, snapshot: Snapshot, recipe: Recipe) -> Dataset[Written]:
+        return self._encoded(stage1_records(snapshot, recipe), recipe, "Records with reasoning")
 
-    def retrieval(
-        self, snapshot: Snapshot, recipe: Recipe
-    ) -> tuple[list[Written], list[Written], dict[str, Any]]:
-        records = stage2_records(snapshot, recipe)
-        examples, facts = self._encoded(records, recipe)
-        traced = {"Records with a trace": sum(bool(record.thinking) for record in records)}
-        return examples, [], facts | traced
+    def retrieval(self, snapshot: Snapshot, recipe: Recipe) -> Dataset[Written]:
+        return self._encoded(stage2_records(snapshot, recipe), recipe, "Records with a trace")
 
-    def _encoded(self, records: Sequence[Record], recipe: Recipe) -> tuple[list[Written], dict[str, Any]]:
+    def _encoded(self, records: Sequence[Record], recipe: Recipe, reasoned: str) -> Dataset[Written]:
         examples, too_long = encode(records, self.chat, recipe.max_seq_len)
-        return examples, {
+        facts = {
             "Records": len(examples),
             "Left out for length": too_long,
             "Prompts cut": self.chat.cut,
+            reasoned: sum(bool(record.thinking) for record in records),
         }
+        return examples, [], facts
 
     def collate(self, examples: Sequence[Written]) -> Batch[Written]:
         ids = padded([example.ids for example in examples], self.chat.pad_id)

@@ -51,11 +51,8 @@ def train_stage(
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
         if learns != "none":
             report(0, 0, "encoding the records")
-            replay: list[Any] = []
-            if name == "stage1":
-                examples, told = trainee.memory(snapshot, recipe)
-            else:
-                examples, replay, told = trainee.retrieval(snapshot, recipe)
+            read = trainee.memory if name == "stage1" else trainee.retrieval
+            examples, replay, told = read(snapshot, recipe)
             run.log(f"{name}: " + ", ".join(f"{key.lower()} {count}" for key, count in told.items()))
             stage = getattr(recipe, name)
             state = fit(trainee, examples, stage, recipe, run, name, report, replay)
@@ -92,11 +89,9 @@ def check_init(recipe: Recipe, init: Path | None) -> None:
         cell = f"retrieval '{recipe.retrieval}'" if before in PLAIN else f"memo '{recipe.memo}'"
         hint = "Train that stage first and pass its export with --init, or choose a cell without it."
         raise TraceError(f"{cell} needs {missing}.", code="no_init", hint=hint)
-    spec = read_json(init / "trace.json")
-    found = (
-        f"base {spec['base']}, format {spec['format']}, memo {spec['memo']}, retrieval {spec['retrieval']}"
-    )
-    wanted = f"base {recipe.base}, format {recipe.format}, memo {recipe.memo}, retrieval {before}"
+    cell = "base {base}, format {format}, memo {memo}, retrieval {retrieval}"
+    found = cell.format_map(read_json(init / "trace.json"))
+    wanted = cell.format_map({**vars(recipe), "retrieval": before})
     if found != wanted:
         raise TraceError(
             f"it holds {found}; this stage goes on from {wanted}.",

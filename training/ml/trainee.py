@@ -26,6 +26,7 @@ class Example:
 
 
 E = TypeVar("E", bound=Example)
+Dataset = tuple[list[E], list[E], dict[str, Any]]  # examples, those replayed beside them, what a card tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,12 @@ class Trainee(ABC, Generic[E]):
         self.model.to(where)
 
     @abstractmethod
-    def memory(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[E], dict[str, Any]]:
-        """The examples of Stage 1, and what a card tells of them."""
+    def memory(self, snapshot: Snapshot, recipe: Recipe) -> Dataset[E]:
+        """Of Stage 1."""
 
     @abstractmethod
-    def retrieval(self, snapshot: Snapshot, recipe: Recipe) -> tuple[list[E], list[E], dict[str, Any]]:
-        """The examples of a pass of Stage 2, those replayed beside them, and what a card tells."""
+    def retrieval(self, snapshot: Snapshot, recipe: Recipe) -> Dataset[E]:
+        """Of a pass of Stage 2."""
 
     @abstractmethod
     def collate(self, examples: Sequence[E]) -> Batch[E]: ...

@@ -75,11 +75,6 @@ class PromoteIn(MoveIn, total=False):
     )
 
 
-def model_row(pk: int) -> Model:
-    row: Model = get_object_or_404(selectors.models(), pk=pk)
-    return row
-
-
 class TrainingModelsList(ApiView):
     @extend_schema(responses=page_of(ModelOut))
     def get(self, request: Request) -> Response:
@@ -93,7 +88,7 @@ class TrainingModelOne(ApiView):
         """Read a trained model. With the lineage that was written down when it was published, and the tools
         it was not trained on.
         """
-        model = model_row(pk)
+        model = get_object_or_404(selectors.models(), pk=pk)
         tools = newer_tools(model)
         newer = None
         if tools is not None:
@@ -122,7 +117,7 @@ class TrainingModelPromote(ApiView):
         cannot tell, confirm; where it fails or there is none, an admin's written override is needed. Promoting
         the champion again changes nothing.
         """
-        model, given = model_row(pk), self.read(PromoteIn)
+        model, given = get_object_or_404(selectors.models(), pk=pk), self.read(PromoteIn)
         confirmed = given.pop("confirm")
         move = registry.promote(model=model, actor=request.user, confirmed=confirmed, **given)
         return Response(AliasMoveOut(move).data)
@@ -136,8 +131,8 @@ class TrainingModelRollback(ApiView):
         """Go back to an earlier champion. No gate is asked, so not to one that was rolled back itself. What it
         replaces becomes previous, and the move records what was rolled back.
         """
-        model = model_row(pk)
-        move = registry.roll_back(to=model, actor=request.user, **self.read(MoveIn))
+        model = get_object_or_404(selectors.models(), pk=pk)
+        move = registry.roll_back(model=model, actor=request.user, **self.read(MoveIn))
         return Response(AliasMoveOut(move).data)
 
 

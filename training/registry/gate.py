@@ -5,7 +5,6 @@ A passed gate lets the model through; "cannot tell" needs the consequences confi
 written override of an admin. Only the first model, when nobody can be worse off, goes ungated.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +40,8 @@ class GateWord:
 def gate_word(model: int, champion: int | None) -> GateWord:
     """What is known of the model against this champion (None: there is none)."""
     named = [name for app in apps.get_app_configs() if (name := getattr(app, "model_gate", ""))]
-    teller: Callable[[int, int | None], GateWord] | None = import_string(named[0]) if named else None
-    return teller(model, champion) if teller else GateWord()
+    word: GateWord = import_string(named[0])(model, champion) if named else GateWord()
+    return word
 
 
 def needs(word: GateWord, champion: int | None) -> str:

@@ -38,14 +38,9 @@ from training.registry import gate
 # newer tools; an engine reads them, some 100 a second, within the first question after an import
 MOST_HELD = 500
 LONGEST_READ = 4000  # characters of a description, of which an encoder reads less
-ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
+ALIAS_LOCK = 7_210_401  # advisory lock number: held to the end of a transaction, one move at a time
 Alias = AliasMove.Alias
 Stamp = tuple[tuple[str, int, int], ...]
-
-
-def alias_lock() -> None:
-    """Hold the aliases to the end of the transaction."""
-    hold_lock(ALIAS_LOCK)
 
 
 def current_aliases() -> dict[str, Model]:
@@ -138,7 +133,7 @@ def promote(
     What the gate asks for is asked under the lock, of the champion that is replaced: see gate.check, also for what it
     raises. `report`: the gate report that the actor has read.
     """
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     old = newest(Alias.CHAMPION)
     if old is not None and old.model_id == model.pk:
         return old
@@ -160,16 +155,16 @@ def promote(
 
 
 @transaction.atomic
-def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMove:
+def roll_back(*, actor: Any, model: Model | None = None, note: str = "") -> AliasMove:
     """Make an earlier champion champion again (None: the nearest that has files); what is rolled back becomes previous.
 
     No gate is asked, so nobody comes back this way who was gone back from: `earlier_champions`. Raises TraceError
-    `bad_state` when there is nothing to go back to, or `to` is none of them.
+    `bad_state` when there is nothing to go back to, or the model is none of them.
     """
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     old, moves = newest(Alias.CHAMPION), champion_moves()
     earlier = earlier_champions(moves)
-    model = to or next((one for one in earlier if one.removed_at is None), None)
+    model = model or next((one for one in earlier if one.removed_at is None), None)
     if old is None or model is None:
         hint = "Promote a model instead: manage.py promote --model ID."
         problem = f"there is no earlier champion to go back to: {no_way_back(moves)}."
@@ -193,7 +188,7 @@ def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMo
 @transaction.atomic
 def set_challenger(*, model: Model, actor: Any, note: str = "") -> AliasMove:
     """Name the model that is watched beside the champion: rule tests run on it, the playground offers it."""
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     old, champion = newest(Alias.CHALLENGER), newest(Alias.CHAMPION)
     if champion is not None and champion.model_id == model.pk:
         raise TraceError(f"model {model.pk} is the champion.", code="bad_state", hint="Choose another model.")
@@ -371,20 +366,7 @@ def as_held(tools: QuerySet[Tool]) -> list[dict[str, Any]]:
 def held_clauses() -> list[dict[str, Any]]:
     """As an engine is told of the clauses that are in force. What `waits` speaks only where it was taught."""
     answers = LoopSettings.now().answer
-    return [
-        {
-            "token": one.token,
-            "rule": one.code,
-            "domain": one.domain,
-            "version": one.version,
-            "set": list(one.set),
-            "tools": list(one.tools),
-            "text": one.text,
-            "stance": one.stance,
-            "waits": one.waits or not answers,
-        }
-        for one in clauses_in_force()
-    ]
+    return [one | {"waits": one["waits"] or not answers} for one in clauses_in_force()]
 
 
 def untaught_clauses(model: Model | None) -> dict[str, bool]:
@@ -412,9 +394,8 @@ class Served:
     without: tuple[str, ...] = ()
     newer: tuple[dict[str, Any], ...] = ()
     clauses: tuple[dict[str, Any], ...] = ()
-    moved: tuple[
-        str, ...
-    ] = ()  # tokens of clauses in force that it was not taught, and of those it was that are not
+    # tokens of clauses in force that it was not taught, and of those it was that are not
+    moved: tuple[str, ...] = ()
 
     @classmethod
     def now(cls, model: Model) -> "Served":

@@ -15,10 +15,11 @@ from django.db.models.functions import Now
 
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
+from trace_site.database import hold_lock
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.models import UNDER_WAY, Model, Retraining, Run, TrainedStage
-from training.registry.registry import alias_lock, current_aliases, earlier_champions, export_dir
+from training.registry.registry import ALIAS_LOCK, current_aliases, earlier_champions, export_dir
 from training.registry.selectors import alias_names
 
 # What may leave the artefact store: folders that nothing needed lives in.
@@ -158,7 +159,7 @@ def apply(*, keep: int | None = None, actor: Any = None) -> dict[str, Any]:
 
 @transaction.atomic
 def _mark(keep: int | None, actor: Any) -> RetentionPlan:
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     found = plan(keep)
     for kind, rows in KINDS.items():
         ids = [row.id for row in found.goes if row.kind == kind]
@@ -172,7 +173,7 @@ def _mark(keep: int | None, actor: Any) -> RetentionPlan:
 @transaction.atomic
 def _give_back(goes: list[Held]) -> set[str]:
     """Unmark what something began to need between reading and marking; returns its store keys."""
-    alias_lock()
+    hold_lock(ALIAS_LOCK)
     needed = set(TrainedStage.objects.filter(key__in=_needed_stages()).values_list("store_key", flat=True))
     needed |= set(Model.objects.filter(pk__in=_asked()).values_list("store_key", flat=True))
     back = {row.store_key for row in goes} & needed
@@ -195,13 +196,13 @@ def _leftovers() -> list[str]:
 
 
 @transaction.atomic
-def keep_by_hand(*, model: Model, because: str, actor: Any) -> Model:
-    """Let retention pass this model by; an empty `because` takes the mark away."""
-    alias_lock()
+def keep_by_hand(*, model: Model, note: str, actor: Any) -> Model:
+    """Let retention pass this model by; `note`: why, an empty one takes the mark away."""
+    hold_lock(ALIAS_LOCK)
     row = Model.objects.select_for_update().get(pk=model.pk)
-    if because and row.removed_at is not None:
+    if note and row.removed_at is not None:
         raise TraceError(f"the files of model {row.pk} are gone already.", code="removed")
-    row.kept_because = because.strip()[:300]
+    row.kept_because = note.strip()[:300]
     row.save(update_fields=["kept_because"])
     action = "model.kept" if row.kept_because else "model.no_longer_kept"
     audit_models.record(actor=actor, action=action, obj=row, detail={"because": row.kept_because})

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import FloatField, OuterRef, QuerySet, Subquery
@@ -12,7 +11,6 @@ from django.urls import reverse
 
 from synthesis.samples.impact import stale
 from synthesis.samples.lineage import Made
-from trace_site.database import database_now
 from trace_site.impact import Impact, Subject
 from training.models import AliasMove, Model, Run, RunMetric
 from training.registry.registry import champion_moves, current_aliases, earlier_champions, no_way_back
@@ -29,15 +27,6 @@ def runs() -> QuerySet[Run]:
         .defer("log_tail", "snapshot__manifest", "snapshot__parts", "model__card")
         .annotate(loss=Coalesce(*(Subquery(rows) for rows in newest)))
     )
-
-
-def seconds(of: Run) -> float | None:
-    """How long the run's job has taken, or is taking."""
-    job = of.job
-    if job is None or job.started_at is None:
-        return None
-    end: datetime = job.finished_at or database_now()
-    return max(timedelta(0), end - job.started_at).total_seconds()
 
 
 def models() -> QuerySet[Model]:

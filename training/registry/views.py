@@ -1,7 +1,7 @@
 """Pages of models: the list with its aliases, one model with its lineage, moving aliases, what retention removes."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -68,15 +68,19 @@ def model_newer(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def changed(
-    request: HttpRequest, pk: int, change: Callable[[Model, str], object], said: str, refused_to: str = ""
+    request: HttpRequest,
+    pk: int,
+    change: Callable[..., object],
+    said: str,
+    refused_to: str = "training:model",
 ) -> HttpResponse:
     """Back to the model's page, or to `refused_to`, with what was done or why not."""
     model, note = get_object_or_404(Model, pk=pk), request.POST.get("note", "").strip()[:300]
     try:
-        change(model, note)
+        change(model=model, actor=request.user, note=note)
     except TraceError as error:
         messages.error(request, str(error))
-        return redirect(refused_to or "training:model", pk)
+        return redirect(refused_to, pk)
     messages.success(request, said)
     return redirect("training:model", pk)
 
@@ -85,15 +89,12 @@ def changed(
 def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
     """What a promotion changes for callers and what the gate says; POST promotes."""
     if request.method == "POST":
-        given: dict[str, Any] = {
-            "override": request.POST.get("override", ""),
-            "confirmed": request.POST.get("confirm") == "on",
-            "report": number_of(request.POST.get("report", "")) or None,
-        }
-
-        def promote(model: Model, note: str) -> None:
-            registry.promote(model=model, actor=request.user, note=note, **given)
-
+        promote = partial(
+            registry.promote,
+            override=request.POST.get("override", ""),
+            confirmed=request.POST.get("confirm") == "on",
+            report=number_of(request.POST.get("report", "")) or None,
+        )
         said = f"Model {pk} is champion: the playground and the API answer with it now."
         return changed(request, pk, promote, said, refused_to="training:promote")
     model = get_object_or_404(selectors.models(), pk=pk)
@@ -119,16 +120,13 @@ def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def model_rollback(request: HttpRequest, pk: int) -> HttpResponse:
     """Go back to this model, which was champion before."""
-    back = registry.roll_back
-    said = f"Gone back: model {pk} is champion again."
-    return changed(request, pk, lambda it, note: back(to=it, actor=request.user, note=note), said)
+    return changed(request, pk, registry.roll_back, f"Gone back: model {pk} is champion again.")
 
 
 @require_POST
 def model_challenger(request: HttpRequest, pk: int) -> HttpResponse:
     said = f"Model {pk} is challenger: rules are tested with it beside the champion."
-    challenge = registry.set_challenger
-    return changed(request, pk, lambda it, note: challenge(model=it, actor=request.user, note=note), said)
+    return changed(request, pk, registry.set_challenger, said)
 
 
 @require_POST
@@ -136,8 +134,7 @@ def model_keep(request: HttpRequest, pk: int) -> HttpResponse:
     """Mark a model as kept by hand; without a reason the mark goes."""
     kept = request.POST.get("note", "").strip()
     said = "Retention passes it by." if kept else "It is kept by hand no more."
-    keep = retention.keep_by_hand
-    return changed(request, pk, lambda it, note: keep(model=it, because=note, actor=request.user), said)
+    return changed(request, pk, retention.keep_by_hand, said)
 
 
 @require_http_methods(["GET", "POST"])

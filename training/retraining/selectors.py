@@ -4,17 +4,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from rules.models import Rule, RuleVersion
 from synthesis.models import Decision, LoopSettings, Sample, Snapshot
 from trace_site.audit.models import AuditEntry
+from trace_site.database import database_now
 from trace_site.jobs import Job
 from trace_site.worker import load
-from training.core.retraining import Facts, Failure, Limits, RetrainVerdict, judge
-from training.models import ENDED_BADLY, UNDER_WAY, RetrainPolicy, Run
+from training.core.retraining import Facts, RetrainVerdict, judge
+from training.models import ENDED_BADLY, UNDER_WAY, Retraining, RetrainPolicy, Run
 
 KIND = "retraining"
 QUEUE = "gpu"  # whose worker trains
@@ -52,28 +52,14 @@ class ChangedRule:
         return self.now is None or self.samples > 0
 
 
-@dataclass(frozen=True, slots=True)
-class LastTrained:
-    """What a policy is measured against: its own last run, or the newest model of its cell that a person trained.
-    `decision`: the newest one before its snapshot."""
-
-    run: Run
-    decision: int
-    at: datetime
-
-    @property
-    def run_id(self) -> int:
-        return self.run.pk
-
-
 @dataclass(slots=True)
 class Standing:
-    """A policy at one moment. `last`: the run it is measured against; `own`: its job or run under way."""
+    """A policy at one moment. `last`: what it is measured against; `own`: its job or run under way."""
 
     policy: RetrainPolicy
     facts: Facts
     verdict: RetrainVerdict
-    last: "LastTrained | None"
+    last: Retraining | None
     own: Job | None
     failed: Job | None
     rules: list[ChangedRule] = field(default_factory=list)
@@ -81,12 +67,6 @@ class Standing:
     @property
     def starts_itself(self) -> bool:
         return self.policy.active and self.verdict.due and self.own is None
-
-    @property
-    def tries_again(self) -> bool:
-        """Whether what failed last does not keep it from starting: something has changed since."""
-        failed, changed = self.facts.failure, self.facts.changed_at
-        return failed is None or (changed is not None and changed > failed.at)
 
     def reasons(self) -> dict[str, Any]:
         """What a retraining puts down of why it was started."""
@@ -106,19 +86,15 @@ def standing(policy: RetrainPolicy) -> Standing:
     own, failed_job = own_jobs(policy, last)
     rules = changed_rules(policy, last)
     failed = failed_job or failed_run
-    failure = None
-    if failed is not None and failed.finished_at is not None:
-        what = "The last snapshot was not built" if failed.kind == KIND else "The last run made no model"
-        failure = Failure(f"{what}: {failed.error or failed.state}", failed.finished_at)
+    what = (
+        "The last snapshot was not built" if failed and failed.kind == KIND else "The last run made no model"
+    )
     # one retraining at a time, whoever asked for it
     training = Job.objects.filter(ON_THE_WORKER, state__in=UNDER_WAY).order_by("id").first()
     changed_at, change = newest_change()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        now: datetime = cursor.fetchone()[0]
     loop = LoopSettings.now()
     facts = Facts(
-        now=now,
+        now=database_now(),
         approved=new_samples(policy, last).count(),
         taught=sum(rule.taught for rule in rules),
         change=change,
@@ -127,25 +103,32 @@ def standing(policy: RetrainPolicy) -> Standing:
         reading=sum(rule.waiting for rule in rules if 0 < rule.samples < policy.snapshot["per_rule"]),
         busy=f"job {training.pk} ({training.title}) is {training.state}" if training else "",
         load=load(QUEUE) if loop.most_load else None,
-        failure=failure,
         switched_off=not loop.train,
+        failed=f"{what}: {failed.error or failed.state}" if failed else "",
+        failed_at=failed.finished_at if failed else None,
     )
-    quiet = timedelta(minutes=policy.quiet_minutes)
-    limits = Limits(policy.approved_samples, policy.changed_rules, quiet, loop.most_load)
-    return Standing(policy, facts, judge(facts, limits), last, own, failed, rules)
+    verdict = judge(
+        facts,
+        approved_samples=policy.approved_samples,
+        changed_rules=policy.changed_rules,
+        quiet=timedelta(minutes=policy.quiet_minutes),
+        most_load=loop.most_load,
+    )
+    return Standing(policy, facts, verdict, last, own, failed, rules)
 
 
-def last_of(policy: RetrainPolicy) -> tuple[LastTrained | None, Job | None]:
+def last_of(policy: RetrainPolicy) -> tuple[Retraining | None, Job | None]:
     """The newest retraining whose run made a model or still may, and the job of a newer one that did not.
 
-    A policy that has trained nothing yet is measured against what people trained of its cell: that is known already.
+    A policy that has trained nothing yet is measured against what people trained of its cell, as if it had: that is
+    known already.
     """
     rows = policy.retrainings.select_related("run__job", "run__model", "run__snapshot")
     failed = None
     for row in rows.defer("run__snapshot__manifest", "run__log_tail", "run__model__card")[:20]:
         job = row.run.job
         if hasattr(row.run, "model") or job is None or job.state not in ENDED_BADLY:
-            return LastTrained(row.run, row.reasons.get("decision", 0), row.at), failed
+            return row, failed
         failed = failed or job
     cell = {name: getattr(policy, name) for name in ("base", "format", "memo", "retrieval")}
     by_hand = Run.objects.filter(model__isnull=False, **cell).select_related("job", "model", "snapshot")
@@ -153,10 +136,11 @@ def last_of(policy: RetrainPolicy) -> tuple[LastTrained | None, Job | None]:
     if run is None:
         return None, failed
     before = Decision.objects.filter(at__lte=run.snapshot.created_at).order_by("-pk")
-    return LastTrained(run, before.values_list("pk", flat=True).first() or 0, run.created_at), failed
+    reasons = {"decision": before.values_list("pk", flat=True).first() or 0}
+    return Retraining(run=run, reasons=reasons, at=run.created_at), failed
 
 
-def own_jobs(policy: RetrainPolicy, last: LastTrained | None) -> tuple[Job | None, Job | None]:
+def own_jobs(policy: RetrainPolicy, last: Retraining | None) -> tuple[Job | None, Job | None]:
     """(the policy's job that is under way, the newest one that ended badly after its last retraining)."""
     newest = Job.objects.filter(kind=KIND, params__policy=policy.pk).order_by("-id").first()
     if newest is not None and newest.is_active:
@@ -182,22 +166,18 @@ def newest_change() -> tuple[datetime | None, str]:
     return max(found) if found else (None, "")
 
 
-def new_samples(policy: RetrainPolicy, last: LastTrained | None) -> QuerySet[Sample]:
+def new_samples(policy: RetrainPolicy, last: Retraining | None) -> QuerySet[Sample]:
     """Approved samples of the policy's branches that were decided since its last snapshot and are not in it."""
     found = Sample.objects.filter(**APPROVED, branch__in=policy.snapshot["branches"])
     if domain := policy.snapshot.get("domain"):
         found = found.filter(domain=domain)
     if last is None:
         return found
-    since = Decision.objects.filter(pk__gt=last.decision).values("sample")
+    since = Decision.objects.filter(pk__gt=last.reasons.get("decision", 0)).values("sample")
     return found.filter(pk__in=since).exclude(memberships__snapshot=last.run.snapshot_id)
 
 
-def newest_decision() -> int:
-    return Decision.objects.aggregate(newest=Max("pk"))["newest"] or 0
-
-
-def changed_rules(policy: RetrainPolicy, last: LastTrained | None) -> list[ChangedRule]:
+def changed_rules(policy: RetrainPolicy, last: Retraining | None) -> list[ChangedRule]:
     """Published rules that the last snapshot does not hold as they are, and rules it holds that are withdrawn.
 
     Only a cell that learns from rule samples learns what rules say: of any other, none counts.

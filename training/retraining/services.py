@@ -11,11 +11,11 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.urls import reverse
 
 from synthesis.datasets.build import run_snapshot, snapshot_params
-from synthesis.models import Snapshot
+from synthesis.models import Decision, Snapshot
 from trace_site import jobs
 from trace_site.access import ADMIN
 from trace_site.audit import models as audit_models
@@ -25,14 +25,13 @@ from trace_site.notices.services import Notice, tell
 from training.core import recipe as recipes
 from training.core.recipe import CELL, Recipe
 from training.models import Retraining, RetrainPolicy, Run
-from training.retraining.selectors import KIND, Standing, newest_decision, standing
+from training.retraining.selectors import KIND, Standing, standing
 from training.runs.services import run_create
 from training.runs.stages import over_default
 
 log = logging.getLogger(__name__)
 LOCK = 7_210_402  # advisory lock number: one start at a time
 LIMITS = ("approved_samples", "changed_rules", "quiet_minutes")
-LONGEST_QUIET = 7 * 24 * 60
 
 
 def retraining_lock(wait: bool = True) -> bool:
@@ -49,19 +48,15 @@ def policy_save(
 ) -> RetrainPolicy:
     """Make a policy, or change one. fields: the cell, the limits, and `recipe` as a mapping of fields."""
     row = RetrainPolicy() if policy is None else RetrainPolicy.objects.select_for_update().get(pk=policy.pk)
-    row.name = name.strip()
-    clash = RetrainPolicy.objects.filter(name=row.name).exclude(pk=row.pk)
-    if not row.name or clash.exists():
-        problem = "another policy has this name." if row.name else "a policy needs a name."
-        raise TraceError(problem, code="bad_input", where="name")
+    row.name = name
+    if RetrainPolicy.objects.filter(name=name).exclude(pk=row.pk).exists():
+        raise TraceError("another policy has this name.", code="bad_input", where="name")
     for field in (*CELL, *LIMITS, "recipe"):
         setattr(row, field, fields.get(field, getattr(row, field)))
     row.snapshot = {key: value for key, value in snapshot_params(**snapshot).items() if key != "actor"}
     if row.retrieval == Run.Retrieval.NONE:
         problem = "a cell without Stage 2 learns neither from samples nor from rules."
         raise TraceError(problem, code="bad_input", where="retrieval", hint="Choose n, r, r+R or n>r.")
-    if row.quiet_minutes > LONGEST_QUIET:
-        raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
     policy_recipe(row)
     row.changed_by = actor
     row.save()
@@ -139,7 +134,6 @@ def _enqueue(found: Standing, actor: Any) -> Job:
     params = {
         **snapshot_params(**policy.snapshot, actor=actor),
         "policy": policy.pk,
-        "cell": {name: getattr(policy, name) for name in CELL},
         "recipe": asdict(policy_recipe(policy)),
         "reasons": found.reasons(),
     }
@@ -173,14 +167,15 @@ def tell_admins(text: str, key: str) -> None:
 
 
 def run_retraining(ctx: JobContext) -> dict[str, Any]:
-    """The job's handler; params: those of a snapshot, and {policy, cell, recipe, reasons}."""
+    """The job's handler; params: those of a snapshot, and {policy, recipe, reasons}."""
     row = Retraining.objects.filter(reasons__job=ctx.job.pk).select_related("run").first()
     row = row or _retraining(ctx)
     return {"policy": row.policy_id, "retraining": row.pk, "run": row.run_id, "snapshot": row.run.snapshot_id}
 
 
 def _retraining(ctx: JobContext) -> Retraining:
-    decision = newest_decision()  # before samples are chosen: what is approved from here on counts as new
+    # before samples are chosen: what is approved from here on counts as new
+    decision = Decision.objects.aggregate(newest=Max("pk"))["newest"] or 0
     built = run_snapshot(ctx)
     snapshot = Snapshot.objects.get(pk=built["id"])
     actor = get_user_model().objects.filter(pk=ctx.params.get("actor") or 0).first()
@@ -189,9 +184,8 @@ def _retraining(ctx: JobContext) -> Retraining:
         run = run_create(
             snapshot=snapshot,
             recipe=recipes.stored(ctx.params["recipe"]),
-            actor=actor,
             why=Run.Why.POLICY,
-            **ctx.params["cell"],
+            actor=actor,
         )
         row = Retraining.objects.create(
             policy=policy,

@@ -10,26 +10,26 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Tool
-from synthesis.core.snapshot import WHY_LEFT_OUT
 from synthesis.datasets.build import preview
 from synthesis.datasets.files import catalog_now
 from synthesis.models import SynthesisRun
 from synthesis.samples.forms import domain_choices
 from trace_site.lib.errors import TraceError
-from trace_site.lib.small_yaml import LONGEST
+from trace_site.lib.small_yaml import LONGEST, read_small_yaml
 from training.core import stages
 from training.core.recipe import STAGES, Recipe, from_dict
-from training.models import Retraining, RetrainPolicy, Run, TrainedStage
+from training.models import Retraining, RetrainPolicy, Run
 from training.retraining import services
 from training.retraining.selectors import last_of, new_samples, standing
-from training.retraining.services import LONGEST_QUIET, policy_recipe
-from training.runs.estimates import Estimator
+from training.retraining.services import policy_recipe
+from training.runs.estimates import Estimator, made_stages
 from training.runs.forms import BaseField
-from training.runs.services import plain_hash_of, read_yaml
+from training.runs.services import plain_hash_of
 
 # The form of a retraining policy: the cell, what starts it, and how its snapshot is built.
 
 MOST = 1_000_000
+LONGEST_QUIET = 7 * 24 * 60  # a week
 SNAPSHOT = ("strategy", "per_rule", "branches", "rrb", "domain", "strict", "snapshot_seed")
 
 
@@ -84,7 +84,7 @@ class PolicyForm(forms.Form):
     def clean_recipe(self) -> dict[str, Any]:
         """Only the fields that were typed, checked as a recipe."""
         try:
-            typed = read_yaml(self.cleaned_data["recipe"], "recipe")
+            typed = read_small_yaml(self.cleaned_data["recipe"], "recipe")
             from_dict(typed)
         except TraceError as error:
             raise forms.ValidationError(str(error)) from error
@@ -114,27 +114,18 @@ NEW = "not frozen yet"  # stands for the hash of a snapshot that is not there: n
 
 
 def would_train(policy: RetrainPolicy) -> dict[str, Any]:
-    """{"preview", "stages", "seconds"}: counted live, nothing is written. Raises TraceError."""
+    """{"preview", "estimate"}: counted live, nothing is written. Raises TraceError."""
     counts, recipe = preview(**policy.snapshot), policy_recipe(policy)
-    rows = stage_rows(recipe, counts["plain"])
-    made = {row["stage"]: row["reused"] for row in rows if row["reused"] is not None}
+    made = reused_stages(recipe, counts["plain"])
     tools = {"tools": Tool.objects.filter(status=Tool.Status.ACTIVE).count()}
-    seconds = Estimator([recipe.base]).of(recipe, counts | tools, made).seconds
-    return {"preview": counts, "stages": rows, "seconds": seconds}
+    return {"preview": counts, "estimate": Estimator([recipe.base]).of(recipe, counts | tools, made)}
 
 
-def stage_rows(recipe: Recipe, plain: list[int]) -> list[dict[str, Any]]:
-    """[{"stage", "label", "reused"}]; reused: the run whose stage is taken as it is; None: it is trained.
-
-    plain: ids of the samples that are not of rules, in the order of the snapshot.
-    """
+def reused_stages(recipe: Recipe, plain: list[int]) -> dict[str, int]:
+    """{stage: the run whose stage is taken as it is}. plain: ids of the samples that are not of rules, in the order of
+    the snapshot."""
     catalog = catalog_now()
-    steps = stages.steps(recipe, NEW, catalog, plain_hash_of(catalog, plain))
-    known = TrainedStage.objects.filter(key__in=[step.key for step in steps], removed_at=None)
-    runs = dict(known.values_list("key", "run"))
-    return [
-        {"stage": step.stage, "label": STAGES[step.stage], "reused": runs.get(step.key)} for step in steps
-    ]
+    return made_stages(stages.steps(recipe, NEW, catalog, plain_hash_of(catalog, plain)))
 
 
 @require_GET
@@ -150,11 +141,10 @@ def policy_list(request: HttpRequest) -> HttpResponse:
 def policy_preview(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the snapshot the policy would build now, and which stages it would reuse."""
     policy = get_object_or_404(RetrainPolicy, pk=pk)
-    context: dict[str, Any] = {"policy": policy, "why": WHY_LEFT_OUT}
     try:
-        context |= would_train(policy)
+        context: dict[str, Any] = {**would_train(policy), "names": STAGES}
     except TraceError as error:
-        context["error"] = error
+        context = {"error": error}
     return render(request, "training/_policy_preview.html", context)
 
 

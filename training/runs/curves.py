@@ -88,30 +88,35 @@ def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Se
     return Series(name, points, [(x, low, high) for x, (_, low, high) in rows])
 
 
-def of_run(of: Run, *, log: bool = False) -> dict[str, Any]:
-    """{"charts", "points"}: every figure of a run, a curve a stage; one query."""
+def figure(
+    field: str, curves: list[Series], note: str, *, stage: str = "", axis: str = "step", log: bool = False
+) -> LineChart:
+    question, label, may_log = FIGURES[field]
+    title, log = f"{stage}: {question}" if stage else question, log and may_log
+    return line_chart(title, curves, x_label=AXES[axis], y_label=label, log=log, note=note, rows=ROWS)
+
+
+def of_run(of: Run, *, log: bool = False) -> list[LineChart]:
+    """Every figure of a run, a curve a stage; one query."""
     found = {stage: rows for (_, stage), rows in buckets([of.pk]).items()}
     stages = sorted(found, key=lambda stage: ORDER.get(stage, len(ORDER)))
-    total = sum(bucket.points for rows in found.values() for bucket in rows)
-    note = told(total, sum(map(len, found.values())))
-    charts = []
-    for field, (title, label, may_log) in FIGURES.items():
+    note = told([bucket for rows in found.values() for bucket in rows])
+    charts: list[LineChart] = []
+    for field in FIGURES:
         drawn = [series(STAGES.get(stage, stage), found[stage], field) for stage in stages]
-        chart = line_chart(
-            title, drawn, x_label=AXES["step"], y_label=label, log=log and may_log, note=note, rows=ROWS
-        )
-        note = note if not chart.curves else ""  # said once, under the first figure
+        chart = figure(field, drawn, "" if charts else note, log=log)  # said once, under the first figure
         charts += [chart] if chart.curves else []
-    return {"charts": charts, "points": total}
+    return charts
 
 
-def told(points: int, groups: int) -> str:
+def told(groups: Sequence[Bucket], band: str = "; band: their smallest and largest") -> str:
     """What a thinned curve shows; empty when it shows every point."""
-    if points <= groups:
+    points = sum(bucket.points for bucket in groups)
+    if points <= len(groups):
         return ""
-    each = points / groups
+    each = points / len(groups)
     about = "one to two neighbouring points" if each < 2 else f"about {each:.0f} logged points"
-    return f"Line: mean of {about}; band: their smallest and largest. {points:,} points in all."
+    return f"Line: mean of {about}{band}. {points:,} points in all."
 
 
 def newest_points(of: Run) -> dict[str, dict[str, Any]]:
@@ -143,11 +148,6 @@ class StageState:
     @property
     def label(self) -> str:
         return STAGES.get(self.stage, self.stage)
-
-    @property
-    def percent(self) -> int:
-        steps = self.newest.get("steps") or 0
-        return min(100, round(100 * self.newest.get("step", 0) / steps)) if steps else 0
 
 
 def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageState]:
@@ -210,23 +210,13 @@ def charts(compared: Sequence[Run], axis: str, log: bool) -> list[tuple[str, lis
     sections = []
     for stage, title in STAGES.items():
         here = [(run, found[run.pk, stage]) for run in compared if (run.pk, stage) in found]
-        groups = [bucket for _, rows in here for bucket in rows]
-        note = told(sum(bucket.points for bucket in groups), len(groups))
+        note = told([bucket for _, rows in here for bucket in rows], band="")
         drawn = []
         for field in DRAWN:
-            question, label, may_log = FIGURES[field]
             curves = [
                 Series(f"run {run.pk} {run.cell}", series("", rows, field, axis).points) for run, rows in here
             ]
-            chart = line_chart(
-                f"{title}: {question}",
-                curves,
-                x_label=AXES[axis],
-                y_label=label,
-                log=log and may_log,
-                note=note.replace("; band: their smallest and largest", ""),
-                rows=ROWS,
-            )
+            chart = figure(field, curves, note, stage=title, axis=axis, log=log)
             drawn += [chart] if chart.curves else []
         if drawn:
             sections.append((title, drawn))

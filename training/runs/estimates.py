@@ -25,6 +25,7 @@ from training.core import estimate as sums
 from training.core import recipe as recipes
 from training.core.estimate import Amount, Lengths, Size
 from training.core.recipe import POCKET, STAGES, Recipe, shown
+from training.core.stages import Step
 from training.models import Run, RunMetric, TrainedStage
 from training.runs.services import run_steps
 
@@ -111,9 +112,14 @@ def usual_lengths() -> Lengths:
 
 def estimate(recipe: Recipe, snapshot: Snapshot) -> Estimate:
     """Starts and changes nothing; a constant number of queries."""
-    keys = {step.key: step.stage for step in run_steps(recipe, snapshot)}
+    return Estimator([recipe.base]).of(recipe, snapshot.counts, made_stages(run_steps(recipe, snapshot)))
+
+
+def made_stages(steps: Iterable[Step]) -> dict[str, int]:
+    """{stage: the run that trained it} of those whose files are kept; one query."""
+    keys = {step.key: step.stage for step in steps}
     known = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", "run_id")
-    return Estimator([recipe.base]).of(recipe, snapshot.counts, {keys[key]: run for key, run in known})
+    return {keys[key]: run for key, run in known}
 
 
 class Estimator:

@@ -9,12 +9,13 @@ from django import forms
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from trace_site.lib.recipe import LONGEST_TEXT
+from trace_site.lib.small_yaml import read_small_yaml
 from training.core import estimate
 from training.core import recipe as recipes
-from training.core.recipe import CELL, FIELDS, Recipe, RecipeField, flat
+from training.core.recipe import FIELDS, Recipe, RecipeField, flat
 from training.models import Run
-from training.runs.services import configured_bases, read_yaml, require_configured
-from training.runs.stages import default_recipe, over_default
+from training.runs.services import configured_bases, require_configured
+from training.runs.stages import chosen_recipe, default_recipe
 
 FORMAT_HELP = {
     "a": ("Flat", "One new token per tool. Shortest answers, most new tokens."),
@@ -76,15 +77,9 @@ class BaseField(forms.CharField):
             max_length=LONGEST_TEXT,
             initial=lambda: configured_bases()[0],
             widget=BaseSelect,
+            validators=[require_configured],
             help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
         )
-
-    def validate(self, value: str) -> None:
-        super().validate(value)
-        try:
-            require_configured(value)
-        except TraceError as error:
-            raise forms.ValidationError(f"{error.message} {error.hint}") from error
 
 
 class RunForm(forms.Form):
@@ -105,9 +100,8 @@ class RunForm(forms.Form):
         if self.errors:
             return data
         try:
-            data["recipe"] = typed_recipe(data["base"], self.data)
-            cell = {name: data[name] for name in CELL}
-            refused = estimate.refusal(data["recipe"].with_cell(**cell), data["snapshot"].counts)
+            data["recipe"] = chosen_recipe(data, edited(data["base"], self.data))
+            refused = estimate.refusal(data["recipe"], data["snapshot"].counts)
         except TraceError as error:
             self.add_error(None, str(error))
         else:
@@ -116,13 +110,9 @@ class RunForm(forms.Form):
         return data
 
 
-def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
-    """The base's default recipe with what was typed over it; a field left empty keeps its default."""
-    return recipes.from_dict(over_default(base, {**edited(base, posted), "base": base}))
-
-
 def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
-    """The texts that a person changed: what was filled in for another base does not go along to this one."""
+    """The texts that a person changed: a field left empty keeps its default, and what was filled in for another base
+    does not go along to this one."""
     defaults = texts_of(default_recipe(str(posted.get(FILLED_FOR, "")) or base))
     texts = {name: str(posted.get(name, "")).strip() for name in FIELDS}
     return {name: text for name, text in texts.items() if text not in ("", defaults[name])}
@@ -164,8 +154,9 @@ def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
     """The fields that the base reads. own: texts by dotted name; what it lacks has the base's default."""
     defaults, paper = texts_of(default_recipe(base)), texts_of(default_recipe(PAPER))
     groups = {name: FieldGroup(title, []) for name, title in recipes.GROUPS.items()}
+    unread = recipes.OF_NAMED if base == recipes.POCKET else recipes.OF_POCKET
     for name, field in FIELDS.items():
-        if not recipes.is_read(name, base):
+        if not unread.isdisjoint(name.split(".")):
             continue
         told = paper[name] if field.source == "paper" else ""
         row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)
@@ -178,7 +169,7 @@ def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
 
     Raises TraceError for YAML that is no recipe.
     """
-    given = read_yaml(posted.get("yaml", ""), "the pasted recipe")
+    given = read_small_yaml(posted.get("yaml", ""), "the pasted recipe")
     stay = ("snapshot", "cloned_from", *(() if "base" in given else ("base",)))
     return texts_of(recipes.from_dict(given)) | {name: str(posted[name]) for name in stay if posted.get(name)}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,18 @@ from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext
+from trace_site.lib.child import tail
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from trace_site.paging import number_of
-from training.core.delivery import Delivery, check_tools, read_delivery, refuse
+from training.core.delivery import ORDER, Delivery, check_tools, read_delivery, refuse
+from training.core.recipe import Recipe
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal
 from training.models import Model, Run, RunMetric
-from training.runs.job import Trained, evaluation_key, keep_stage, known_stage, publish_model
-from training.runs.services import run_key, run_steps
-from training.runs.stages import CURVE, read_metrics
+from training.runs.job import Trained, keep_stage, known_stage, made, publish_model
+from training.runs.services import run_key, run_steps, run_values
+from training.runs.stages import points_of, read_metrics
 
 Guard = Callable[[], AbstractContextManager[Any]]
 
@@ -85,23 +86,18 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
         target = f"models/{key}/{one.stage}-import-{one.manifest[:16]}"
         stored.append(Trained(one.export, target, store().put_dir(one.export, target)))
     with guard():
-        run, is_new = run_for(key, recipe, snapshot, plan, stored[-1], actor)
+        run, is_new = run_for(key, recipe, snapshot, stored[-1], actor)
         if is_new:
             # every delivered stage that is not known yet, for the runs that need it
-            for step, made in zip(steps, stored, strict=True) if proven and steps else ():
+            for step, kept in zip(steps, stored, strict=True) if proven and steps else ():
                 if known_stage(step.key) is None:
-                    keep_stage(run, step, made)
+                    keep_stage(run, step, kept)
             note(run, found)
             last_facts = {"imported": folder.name, "code": last.done.get("code", {})}
             model = publish_model(run, plan, stored[-1], **last_facts)
             detail = {"model": model.pk, "folder": folder.name, "cell": run.cell, "stages_shared": proven}
             audit_models.record(actor=actor, action="run.imported", obj=run, detail=detail)
-    model = Model.objects.get(run=run)
-    evaluation = Job.objects.filter(idempotency_key=evaluation_key(model)).first()
-    return {
-        **{"run": run.pk, "model": model.pk, "new": is_new, "stages_shared": proven},
-        "evaluation_job": evaluation.pk if evaluation else None,
-    }
+    return {**made(Model.objects.get(run=run)), "new": is_new, "stages_shared": proven}
 
 
 def steps_of(found: list[Delivery], plan: list[Step], snapshot: Snapshot) -> list[Step]:
@@ -150,18 +146,10 @@ def chain_is_proven(found: list[Delivery], steps: list[Step], plan: list[Step]) 
     return manifest.is_file() and sha256_file(manifest) == found[0].init
 
 
-def run_for(
-    key: str, recipe: Any, snapshot: Snapshot, plan: list[Step], last: Trained, actor: Any
-) -> tuple[Run, bool]:
+def run_for(key: str, recipe: Recipe, snapshot: Snapshot, last: Trained, actor: Any) -> tuple[Run, bool]:
     """(the run of this cell, whether the delivered model is new to it). Raises TraceError when it has another."""
-    cell = {name: getattr(recipe, name) for name in ("base", "format", "memo", "retrieval", "seed")}
-    kept = {
-        "snapshot": snapshot,
-        "recipe": asdict(recipe),
-        "stages": [asdict(step) for step in plan],
-        "created_by": actor,
-    }
-    Run.objects.get_or_create(key=key, defaults={**cell, **kept, "why": Run.Why.IMPORT})
+    origin = {"why": Run.Why.IMPORT, "created_by": actor}
+    Run.objects.get_or_create(key=key, defaults=run_values(recipe, snapshot) | origin)
     run = Run.objects.select_for_update(of=("self",)).select_related("job", "snapshot").get(key=key)
     model = Model.objects.filter(run=run, removed_at=None).first()
     if model is not None:
@@ -186,28 +174,16 @@ def note(run: Run, found: list[Delivery]) -> None:
     run.hardware = found[-1].done.get("hardware", {})
     names = ("stage", "training")
     run.summary = {one.stage: {n: one.done[n] for n in names if n in one.done} for one in found}
-    log = found[-1].folder / "log.txt"
-    run.log_tail = log.read_text("utf-8", errors="replace")[-4000:].replace("\0", "") if log.is_file() else ""
+    run.log_tail = tail(found[-1].folder / "log.txt")
     run.save(update_fields=["hardware", "summary", "log_tail"])
-    points: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in found:
-        read, _ = read_metrics(one.folder / "metrics.jsonl", 0)
-        points |= {(str(row["stage"])[:10], int(row["step"])): row for row in read}
-    RunMetric.objects.bulk_create(
-        (
-            RunMetric(run=run, stage=stage, step=step, data={name: row.get(name) for name in CURVE})
-            for (stage, step), row in points.items()
-        ),
-        ignore_conflicts=True,
-        batch_size=1000,
-    )
+    rows = [row for one in found for row in read_metrics(one.folder / "metrics.jsonl", 0)[0]]
+    RunMetric.objects.bulk_create(points_of(run, rows), ignore_conflicts=True, batch_size=1000)
 
 
 def glance(name: str) -> dict[str, Any]:
     """What a folder of the inbox seems to hold, without verifying it: {"cell", "base", "problem"}."""
     folder = inbox() / name
-    parts = [folder / part for part in ("stage2", "plain", "stage1", "base") if (folder / part).is_dir()]
-    place = parts[0] if parts else folder
+    place = next((folder / part for part in reversed(ORDER) if (folder / part).is_dir()), folder)
     try:
         spec = read_json(place / "export" / "trace.json")
         cell = f"({spec['format']}, {spec['memo']}, {spec['retrieval']})"

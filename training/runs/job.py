@@ -50,11 +50,10 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
     run = Run.objects.select_related("snapshot").get(pk=ctx.params["run"])
     model = Model.objects.filter(run=run, removed_at=None).first()
     if model is None:
-        plan = run_steps(recipes.stored(run.recipe), run.snapshot)
+        recipe = recipes.stored(run.recipe)
+        plan = run_steps(recipe, run.snapshot)
         snapshot = store().get_dir(run.snapshot.store_key, run.snapshot.store_digest)
-        expected = {
-            one.stage: one.seconds for one in estimate(recipes.stored(run.recipe), run.snapshot).stages
-        }
+        expected = {one.stage: one.seconds for one in estimate(recipe, run.snapshot).stages}
         with ctx.guard():
             run.hardware = hardware_facts(settings.ML_THREADS)
             # the seconds tell those who watch what is left after the stage that the job is in
@@ -65,7 +64,7 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
             last = trained(ctx, run, step, snapshot, last.export if last else None)
         if last is None:  # the row without any stage: the base with its token rows, to compare with
             export = run_stage(ctx, run, "base", "untrained base", snapshot, base_folder(run))
-            last = Trained(export, *put_export(ctx, run, "base", export))
+            last = put_export(ctx, run, "base", export)
         with ctx.guard():
             model = publish_model(run, plan, last)
         # curves and logs stay on this machine, checkpoints and the copies of the exports go
@@ -73,8 +72,13 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
         for folder in (*map(stage_folder, own), base_folder(run)):
             for part in ("checkpoints", "export"):
                 shutil.rmtree(folder / part, ignore_errors=True)
-    follow_up = Job.objects.filter(idempotency_key=evaluation_key(model)).first()
-    return {"run": run.pk, "model": model.pk, "evaluation_job": follow_up.pk if follow_up else None}
+    return made(model)
+
+
+def made(model: Model) -> dict[str, Any]:
+    """The result of a job that made it: with the job that evaluates it, if there is one."""
+    evaluations = Job.objects.filter(idempotency_key=evaluation_key(model)).values_list("pk", flat=True)
+    return {"run": model.run_id, "model": model.pk, "evaluation_job": evaluations.first()}
 
 
 def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | None) -> Trained:
@@ -92,12 +96,12 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | 
     told = read_json(done) if done.is_file() else {}
     facts = {name: told[name] for name in ("stage", "training") if name in told}
     refuse_unfinished(run, step.stage, facts.get("training") or {})
-    key, digest = put_export(ctx, run, step.stage, export)
+    kept = put_export(ctx, run, step.stage, export)
     with ctx.guard():
-        keep_stage(run, step, Trained(export, key, digest))
+        keep_stage(run, step, kept)
         note_summary(ctx, run, step.stage, facts)
         transaction.on_commit(lambda: wake_waiting(step.key, run))
-    return Trained(export, key, digest)
+    return kept
 
 
 def claim(ctx: JobContext, key: str) -> Job | None:
@@ -142,12 +146,12 @@ def keep_stage(run: Run, step: Step, made: Trained) -> None:
     )
 
 
-def put_export(ctx: JobContext, run: Run, stage: str, export: Path) -> tuple[str, str]:
-    """Put an export into the store: (key, digest). The key carries the fence: a worker that lost its lease writes
-    beside the owner's files, never over them."""
+def put_export(ctx: JobContext, run: Run, stage: str, export: Path) -> Trained:
+    """Put an export into the store. The key carries the fence: a worker that lost its lease writes beside the owner's
+    files, never over them."""
     ctx.check()
     key = f"models/{run.key}/{stage}-{ctx.job.pk}-{ctx.job.fence}"
-    return key, store().put_dir(export, key)
+    return Trained(export, key, store().put_dir(export, key))
 
 
 def refuse_unfinished(run: Run, stage: str, told: dict[str, Any]) -> None:
@@ -226,8 +230,8 @@ def evaluation_request(*, model: Model, actor: Any = None) -> Job:
 
 def provenance(run: Run, plan: list[Step]) -> dict[str, Any]:
     """What a model was made from: snapshot, rules, base, recipe, the stages with who trained each, code, hardware."""
-    made = TrainedStage.objects.filter(key__in=[step.key for step in plan])
-    trainers = dict(made.values_list("key", "run_id"))
+    kept = TrainedStage.objects.filter(key__in=[step.key for step in plan])
+    trainers = dict(kept.values_list("key", "run_id"))
     snapshot, rules = run.snapshot, run.snapshot.manifest.get("rules", [])
     return {
         "snapshot": {"id": snapshot.pk, "hash": snapshot.hash, "catalog_hash": snapshot.catalog_hash},

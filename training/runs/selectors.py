@@ -13,6 +13,7 @@ from trace_site import worker as workers
 from trace_site.database import database_now
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from trace_site.paging import number_of
 from trace_site.worker import Worker
 from training.core import recipe as recipes
 from training.core.recipe import FIELDS, Recipe, differing
@@ -36,12 +37,8 @@ FILTERS = {
 def narrowed(found: QuerySet[Run], given: Mapping[str, str]) -> QuerySet[Run]:
     """The runs that have all that `given` names; a number that is none finds nothing."""
     for name, column in FILTERS.items():
-        value = str(given.get(name, "")).strip()
-        if not value:
-            continue
-        if name == "snapshot" and not (value.isascii() and value.isdecimal() and len(value) < 10):
-            return found.none()
-        found = found.filter(**{column: value})
+        if value := str(given.get(name, "")).strip():
+            found = found.filter(**{column: number_of(value, 9) if name == "snapshot" else value})
     return found
 
 

@@ -1,11 +1,12 @@
 """Starting a training run."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from synthesis.models import Snapshot, SnapshotSample
@@ -18,7 +19,6 @@ from training.core import stages
 from training.core.recipe import CELL, POCKET, Recipe
 from training.core.stages import Step
 from training.models import Model, Run
-from training.runs.stages import default_recipe
 
 
 def configured_bases() -> list[str]:
@@ -27,25 +27,17 @@ def configured_bases() -> list[str]:
 
 
 def require_configured(base: str) -> None:
-    """Raises TraceError naming the bases that are."""
+    """Of forms and the API; names the bases that are."""
     if base not in (known := configured_bases()):
-        raise TraceError(
-            f"'{base}' is not configured here; the bases are {', '.join(known)}.",
-            code="unknown_base",
-            where="base",
-            hint="Name it in BASE_MODELS, or start it with a command.",
+        raise ValidationError(
+            f"'{base}' is not configured here; the bases are {', '.join(known)}. "
+            "Name it in BASE_MODELS, or start it with a command."
         )
-
-
-def read_yaml(text: str, where: str) -> Any:
-    """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError `bad_recipe`."""
-    value = read_small_yaml(text, where)
-    return {} if value is None else value
 
 
 def mapping_from_file(path: Path) -> dict[str, Any]:
     """A YAML or JSON file that holds a mapping. Raises TraceError."""
-    data = read_yaml(read_text(path), str(path))
+    data = read_small_yaml(read_text(path), str(path))
     if not isinstance(data, dict):
         raise TraceError("must hold a mapping of fields to values.", code="bad_recipe", where=str(path))
     return data
@@ -80,47 +72,38 @@ def _plain_hash(pk: int, snapshot_hash: str, catalog_hash: str) -> str:
     return plain_hash_of(catalog_hash, list(members.order_by("position").values_list("sample_id", flat=True)))
 
 
+def run_values(recipe: Recipe, snapshot: Snapshot) -> dict[str, Any]:
+    """The columns of a run that trains the recipe's cell on the snapshot."""
+    return {
+        "snapshot": snapshot,
+        **{name: getattr(recipe, name) for name in CELL},
+        "recipe": asdict(recipe),
+        "stages": [asdict(step) for step in run_steps(recipe, snapshot)],
+    }
+
+
 @transaction.atomic
 def run_create(
     *,
     snapshot: Snapshot,
-    base: str,
-    format: str,
-    memo: str,
-    retrieval: str,
-    recipe: Recipe | None = None,
-    seed: int = 0,
+    recipe: Recipe,
     why: str = Run.Why.MANUAL,
     cloned_from: Run | None = None,
     actor: Any = None,
 ) -> Run:
-    """Queue the training of one cell. An equal run made before is returned; it is queued again when it did not end
-    well or its model's files were removed."""
-    chosen = cell_recipe(recipe or default_recipe(base), base, format, memo, retrieval, seed)
+    """Queue the training of the recipe's cell. An equal run made before is returned; it is queued again when it did not
+    end well or its model's files were removed."""
+    chosen = stages.normal(replace(recipe, threads=settings.ML_THREADS))
     key = run_key(snapshot.hash, chosen)
-    run, created = Run.objects.get_or_create(
-        key=key,
-        defaults={
-            "snapshot": snapshot,
-            **{name: getattr(chosen, name) for name in CELL},
-            "recipe": asdict(chosen),
-            "stages": [asdict(step) for step in run_steps(chosen, snapshot)],
-            **{"why": why, "cloned_from": cloned_from, "created_by": actor},
-        },
-    )
+    origin = {"why": why, "cloned_from": cloned_from, "created_by": actor}
+    run, created = Run.objects.get_or_create(key=key, defaults=run_values(chosen, snapshot) | origin)
     if created:
         _enqueue(run, actor, f"training:{key}")
-        detail = {"cell": run.cell, "base": base, "why": why}
+        detail = {"cell": run.cell, "base": run.base, "why": why}
         audit_models.record(actor=actor, action="run.created", obj=run, detail=detail)
     else:
         _again(run, chosen, actor)
     return run
-
-
-def cell_recipe(recipe: Recipe, base: str, format: str, memo: str, retrieval: str, seed: int) -> Recipe:
-    """The recipe for one cell on this installation, its numbers as they will be read back."""
-    cell = {"base": base, "format": format, "memo": memo, "retrieval": retrieval, "seed": seed}
-    return stages.normal(recipe.with_cell(**cell, threads=settings.ML_THREADS))
 
 
 def _enqueue(run: Run, actor: Any, key: str) -> None:

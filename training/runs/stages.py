@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from trace_site.outages import AWAY
 from training.core import recipe as recipes
-from training.core.recipe import POCKET, Recipe, flat, nested
+from training.core.recipe import CELL, POCKET, Recipe, flat, nested
 from training.core.rundir import is_intact
 from training.models import Run, RunMetric
 
@@ -54,9 +54,8 @@ def run_stage(
     if not finished(folder):
         wait_for_predecessor(ctx, folder)
     if not finished(folder):  # the one before us may have come to its end meanwhile
-        if (
-            folder / "done.json"
-        ).is_file():  # it has lost its export: its curves begin again with its first step
+        # it has lost its export: its curves begin again with its first step
+        if (folder / "done.json").is_file():
             for name in ("done.json", "metrics.jsonl", "log.txt"):
                 (folder / name).unlink(missing_ok=True)
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -150,15 +149,9 @@ class Watcher:
         text = tail(self.folder / "log.txt") + tail(self.folder / "errors.txt", 1000)
         if not rows and text == self.run.log_tail:
             return
-        points = {(row["stage"], row["step"]): row for row in rows}
         with self.ctx.guard():
             RunMetric.objects.bulk_create(
-                [
-                    RunMetric(
-                        run=self.run, stage=stage, step=step, data={name: row.get(name) for name in CURVE}
-                    )
-                    for (stage, step), row in points.items()
-                ],
+                points_of(self.run, rows),
                 update_conflicts=True,
                 unique_fields=["run", "stage", "step"],
                 update_fields=["data"],
@@ -184,6 +177,15 @@ def read_metrics(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
     return [row for row in rows if isinstance(row, dict) and {"stage", "step"} <= row.keys()], start + end
 
 
+def points_of(run: Run, rows: Iterable[Mapping[str, Any]]) -> list[RunMetric]:
+    """The points of a run's curves, of each step its last line."""
+    newest = {(str(row["stage"])[:10], int(row["step"])): row for row in rows}
+    return [
+        RunMetric(run=run, stage=stage, step=step, data={name: row.get(name) for name in CURVE})
+        for (stage, step), row in newest.items()
+    ]
+
+
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 
 
@@ -195,6 +197,12 @@ def default_recipe(base: str) -> Recipe:
 def over_default(base: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """The base's default recipe with some fields over it, as `recipes.from_dict` and `recipes.stored` read it."""
     return nested(flat(default_recipe(base)) | flat(own))
+
+
+def chosen_recipe(cell: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
+    """The default of the cell's base with some fields over it, for the cell. Raises `bad_recipe`."""
+    recipe = recipes.from_dict(over_default(cell["base"], own))
+    return recipe.with_cell(**{name: cell[name] for name in CELL})
 
 
 def stage_folder(key: str) -> Path:

@@ -14,7 +14,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset, number_of
 from trace_site.views import refresh_at_end
 from training.core import recipe as recipes
-from training.core.recipe import CELL, FIELDS, STAGES, Recipe, differing
+from training.core.recipe import FIELDS, STAGES, Recipe, differing
 from training.models import Run
 from training.registry import registry, selectors
 from training.runs import curves, forms, services
@@ -38,10 +38,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 
 def table(runs: Iterable[Run]) -> dict[str, Any]:
     """What a table of runs needs beside its rows."""
-    rows = list(runs)
-    for run in rows:
-        run.seconds = selectors.seconds(run)  # type: ignore[attr-defined]
-    return {"runs": rows, "aliases": selectors.alias_names(registry.current_aliases())}
+    return {"runs": list(runs), "aliases": selectors.alias_names(registry.current_aliases())}
 
 
 @require_GET
@@ -69,7 +66,6 @@ def moving(run: Run) -> dict[str, Any]:
         "newest": newest,
         "stage": STAGES.get(stage, stage),
         "seen": curves.seen(points),
-        "seconds": selectors.seconds(run),
         "log_lines": [line for line in run.log_tail.splitlines() if line.strip()][-LOG_LINES:],
     }
 
@@ -77,7 +73,7 @@ def moving(run: Run) -> dict[str, Any]:
 def drawn(run: Run, request: HttpRequest) -> dict[str, Any]:
     """The curves, whose size does not depend on how long the run is."""
     log = request.GET.get("scale") == "log"
-    return {"curves": curves.of_run(run, log=log), "scale": "log" if log else "linear"}
+    return {"charts": curves.of_run(run, log=log), "scale": "log" if log else "linear"}
 
 
 @require_GET
@@ -103,12 +99,10 @@ def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpRespon
     """The whole log of every stage where its files are on this machine, else the last lines that were kept."""
     run = found_run(pk)
     files = reads.log_files(run)
-    name = f'attachment; filename="run-{run.pk}.log"'
+    headers = {"Content-Disposition": f'attachment; filename="run-{run.pk}.log"'}
     if not files:
-        return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers={"Content-Disposition": name})
-    answer = StreamingHttpResponse(reads.lines_of(files), content_type="text/plain; charset=utf-8")
-    answer["Content-Disposition"] = name
-    return answer
+        return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers=headers)
+    return StreamingHttpResponse(reads.lines_of(files), "text/plain; charset=utf-8", headers=headers)
 
 
 @require_GET
@@ -139,28 +133,26 @@ def found_run(pk: int) -> Run:
     )
 
 
+STEERED = {
+    "cancel": (
+        services.run_cancel,
+        "Stopping at the next step. The last checkpoint is kept; resume goes on from it.",
+    ),
+    "resume": (services.run_resume, "Queued again. It goes on from its last checkpoint."),
+}
+
+
 @require_POST
-def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+def run_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Cancel or resume a run."""
+    change, said = STEERED[verb]
     try:
-        services.run_cancel(run=found_run(pk), actor=request.user)
+        change(run=found_run(pk), actor=request.user)
+        messages.success(request, said)
     except TraceError as error:
         messages.error(request, str(error))
-    else:
-        said = "Stopping at the next step. The last checkpoint is kept; resume goes on from it."
-        messages.success(request, said)
     from_queue = request.POST.get("next") == "queue"
     return redirect("training:queue") if from_queue else redirect("training:detail", pk)
-
-
-@require_POST
-def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    try:
-        services.run_resume(run=found_run(pk), actor=request.user)
-    except TraceError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, "Queued again. It goes on from its last checkpoint.")
-    return redirect("training:detail", pk)
 
 
 # The queue of the worker that trains; the part of its page that moves is asked for every five seconds.
@@ -168,9 +160,7 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def queue_page(request: HttpRequest, template: str = "training/queue.html") -> HttpResponse:
-    found = reads.queue()
-    context = {"queue": found, "active": bool(found.running or found.waiting)}
-    return render(request, template, context)
+    return render(request, template, {"queue": reads.queue()})
 
 
 # Two to six runs beside each other, under an address of its own.
@@ -220,7 +210,7 @@ def run_create(request: HttpRequest) -> HttpResponse:
     form = RunForm(request.POST)
     if form.is_valid():
         try:
-            given = {name: form.cleaned_data[name] for name in (*FILLED, "recipe")}
+            given = {name: form.cleaned_data[name] for name in ("snapshot", "recipe", "cloned_from")}
             run = services.run_create(**given, actor=request.user)
         except TraceError as error:
             form.add_error(None, str(error))
@@ -272,14 +262,12 @@ def recipe_fields(request: HttpRequest) -> HttpResponse:
 def run_estimate(request: HttpRequest) -> HttpResponse:
     """Fragment: what the form as it stands would do; starts nothing."""
     form = RunForm(request.GET)
-    form.is_valid()
-    wrong = [str(text) for texts in form.errors.values() for text in texts]
-    data = form.cleaned_data
-    if wrong or "recipe" not in data:
+    if not form.is_valid():
+        wrong = [str(text) for texts in form.errors.values() for text in texts]
         return render(request, "training/_estimate.html", {"wrong": wrong})
-    snapshot: Snapshot = data["snapshot"]
-    recipe = services.cell_recipe(data["recipe"], **{name: data[name] for name in CELL})
-    differences = differing(default_recipe(data["base"]), recipe)
+    snapshot: Snapshot = form.cleaned_data["snapshot"]
+    recipe: Recipe = form.cleaned_data["recipe"]
+    differences = differing(default_recipe(recipe.base), recipe)
     context = {
         "estimate": estimate(recipe, snapshot),
         "equal": Run.objects.filter(key=services.run_key(snapshot.hash, recipe)).first(),
@@ -295,5 +283,4 @@ def recipe_download(request: HttpRequest) -> HttpResponse:
     form = RunForm(request.POST)
     if not form.is_valid():
         return _launch_page(request, form, request.POST, "", 422)
-    data = form.cleaned_data
-    return yaml_file(data["recipe"].with_cell(**{name: data[name] for name in CELL}), "recipe.yaml")
+    return yaml_file(form.cleaned_data["recipe"], "recipe.yaml")

@@ -175,11 +175,9 @@ class Metadata:
     def full(self, name: str) -> str:
         """A qualified name, with the types of an overload after it or not, its aliases written out."""
         head, slash, tail = name.partition("/")
-        head = re.sub(r"(?<![\w.])\w+(?=\.\w+(?![\w.]))", self._unaliased, "".join(head.split()))
+        alias = r"(?<![\w.])\w+(?=\.\w+(?![\w.]))"
+        head = re.sub(alias, lambda found: self.aliases.get(found[0], found[0]), "".join(head.split()))
         return f"{head}{slash}{tail}"
-
-    def _unaliased(self, match: re.Match[str]) -> str:
-        return self.aliases.get(match[0], match[0])
 
     def terms(self, node: Node, *targets: str) -> dict[str, Node]:
         """Annotations of an element, inline or by its targets, under the last part of their term; the last target

@@ -28,11 +28,8 @@ def _opened(value: Any) -> tuple[Any, str, list[str]]:
             value, pointer = value[key], f"{pointer}/{key}"
     held = {key: value[key] for key in LISTS if isinstance(value, dict) and isinstance(value.get(key), list)}
     is_tool = held and value.keys() & {"name", "query", *SCHEMAS}  # which may have such a key besides
-    return (
-        value,
-        pointer,
-        [key for key in held if not is_tool or any(isinstance(one, dict) for one in held[key])],
-    )
+    keys = [key for key in held if not is_tool or any(isinstance(one, dict) for one in held[key])]
+    return value, pointer, keys
 
 
 def _unwrapped(tool: Any) -> Any:
@@ -88,9 +85,8 @@ def _rows(api: str, value: Any, where: str, goes_on: list[str], depth: int = 0) 
         return
     around, pointer, keys = _opened(value) if depth < MAX_DEPTH else (value, "", [])
     for key, _, _ in around.earlier if keys and isinstance(around, Twice) else ():
-        yield FileRow(
-            f"{where}{pointer}/{key}", problem=f"the key '{key}' is written twice; leave one of them."
-        )
+        problem = f"the key '{key}' is written twice; leave one of them."
+        yield FileRow(f"{where}{pointer}/{key}", problem=problem)
     for key in keys:
         for number, tool in enumerate(around[key]):
             yield from _rows(api, tool, f"{where}{pointer}/{key}/{number}", goes_on, depth + 1)

@@ -164,18 +164,14 @@ def _with_surname(text: str, words: list[re.Match[str]], at: int, shouted: bool)
             capital and word[:1].isupper() and not word.isupper() and base not in _words("firms_and_places")
         )
         surname = base in _words("surnames") and (given or proper)
-        initial = len(word) == 1 and word.isupper() and given
+        initial = len(word) == 1 and word.isupper()
+        again = base in _words("given_names") and _possessive(text, words[last + 1])
         if base in PARTICLES and (end := _after_particles(text, words, last + 1)):
             after = words[end].group()
             if not ((capital and after[:1].isupper()) or _base(after) in _words("surnames")):
                 break
             last = end
-        elif (
-            surname
-            or initial
-            or (proper and (given or base in _words("surnames")))
-            or (given and base in _words("given_names") and _possessive(text, words[last + 1]))
-        ):
+        elif surname or (given and (initial or proper or again)):
             last += 1
         else:
             break

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rules.suggestions.services import MOST_WORDED, WRITERS, suggestions_start
-from trace_site.commands import TraceCommand, run_inline
+from trace_site.commands import TraceCommand, add_budget, run_inline
 
 
 class Command(TraceCommand):
@@ -20,19 +20,14 @@ class Command(TraceCommand):
             help="llm: a language model words the strongest anew",
         )
         parser.add_argument("--most", type=int, default=MOST_WORDED, help="how many the model is asked about")
-        parser.add_argument("--max-calls", type=int, help="stop cleanly before more calls than this")
-        parser.add_argument(
-            "--max-tokens", type=int, help="... before more tokens, prompt and answer together"
-        )
-        parser.add_argument("--max-cost", type=float, help="... before it costs more, by the prices set")
+        add_budget(parser)
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        budget = {"calls": "max_calls", "tokens": "max_tokens", "money": "max_cost"}
         job = suggestions_start(
             domain=options["domain"].lower(),
             writer=options["writer"],
             most=options["most"],
-            budget={name: options[option] for name, option in budget.items()},
+            budget={name: options[name] for name in ("calls", "tokens", "money")},
             wake=False,
         )
         result = run_inline(job, self.echo)

@@ -1,6 +1,5 @@
 """Compare the counts and items of the review queue with what the samples say; --repair puts right what differs."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -24,10 +23,6 @@ class Command(TraceCommand):
         differences = counts.recount(repair=repair)
         if repair:
             counts.fold(1)
-        result = {
-            "items": sorted(items),
-            "counts": [asdict(difference) for difference in differences],
-            "repaired": repair,
-        }
+        result = {"items": sorted(items), "counts": differences, "repaired": repair}
         found = f"{len(items):,} samples have the wrong item, {len(differences):,} counts are wrong"
         return result, f"{found}{', repaired' if repair and (items or differences) else ''}."

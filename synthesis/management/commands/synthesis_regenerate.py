@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting, start
+from synthesis.generate.regeneration import again, calls_to_write_again, start
 from synthesis.models import Regeneration
 from trace_site.commands import TraceCommand, run_inline
 
@@ -17,7 +17,7 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         if options["estimate"]:
-            waiting, calls = again().to_start, calls_to_write_again(runs_of_waiting())
+            waiting, calls = again().to_start, calls_to_write_again()
             told = {"waiting": waiting, "calls": calls.value}
             return told, f"{waiting:,} wait; about {calls.value or 0:,.0f} model calls: {calls.basis}."
         runs = start(wake=False)

@@ -10,7 +10,7 @@ from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import default_recipe, load_recipe
 from synthesis.generate.estimates import Estimate, estimate
 from synthesis.generate.services import BRANCHES, synthesis_start
-from trace_site.commands import TraceCommand, run_inline
+from trace_site.commands import TraceCommand, add_budget, run_inline
 
 SHOWN = 5
 
@@ -28,11 +28,7 @@ class Command(TraceCommand):
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--underspecified", action="store_true", help="add the fourth style to rule runs")
         parser.add_argument("--recipe", type=Path, help="a YAML file; missing fields keep their defaults")
-        parser.add_argument("--max-calls", type=int, help="stop cleanly before more calls than this")
-        parser.add_argument(
-            "--max-tokens", type=int, help="... before more tokens, prompt and answer together"
-        )
-        parser.add_argument("--max-cost", type=float, help="... before it costs more, by the prices set")
+        add_budget(parser)
         parser.add_argument(
             "--keep-outdated",
             action="store_true",
@@ -42,11 +38,10 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         names = ("branch", "per_rule", "anchors", "domain", "rule", "writer", "seed", "underspecified")
-        budget = {"calls": "max_calls", "tokens": "max_tokens", "money": "max_cost"}
         chosen = {
             **{name: options[name] for name in names},
             "recipe": load_recipe(options["recipe"]) if options["recipe"] else default_recipe(),
-            "budget": {name: options[option] for name, option in budget.items()},
+            "budget": {name: options[name] for name in ("calls", "tokens", "money")},
             "outdated": "keep" if options["keep_outdated"] else "rewrite",
         }
         if options["estimate"]:

@@ -5,7 +5,7 @@ const PAUSE_MS = 2000;
 const COPY_MS = 250;
 const RETRY_MS = [5000, 10000, 20000, 30000];
 const KEPT_DAYS = 14;
-const TYPED = /^(code|target|confusables|text|note|clause-\d+-\w+|test-\d+-\w+)$/; // fragments bring fields of their own
+const TYPED = /^(code|target|confusables|text|note|plain-\w+|clause-\d+-\w+|test-\d+-\w+)$/; // fragments bring fields of their own
 
 const form = document.getElementById("rule-form");
 const state = document.getElementById("save-state");

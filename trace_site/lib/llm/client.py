@@ -27,7 +27,6 @@ from trace_site.lib.llm.exchange import (
     Ledger,
     LlmError,
     Message,
-    NoLedger,
     Reply,
     check_model,
     completion_of,
@@ -66,19 +65,17 @@ class Wire:
     async def post(self, body: bytes, uid: UUID, seconds: float, path: str = "/chat/completions") -> bytes:
         """The body of the answer with status 200, within so many seconds."""
         headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
-        with _told(self._key):
-            async with asyncio.timeout(seconds):
-                response = await self._openai.post(
-                    path, cast_to=httpx.Response, content=body, options={"headers": headers}
-                )
-        self._check(response.content)
-        return response.content
+        asked = self._openai.post(path, cast_to=httpx.Response, content=body, options={"headers": headers})
+        return await self._read(asked, seconds)
 
     async def get(self, path: str, seconds: float) -> bytes:
         """What stands at a path below the base address, or at a whole address."""
+        return await self._read(self._openai.get(path, cast_to=httpx.Response), seconds)
+
+    async def _read(self, asked: Awaitable[httpx.Response], seconds: float) -> bytes:
         with _told(self._key):
             async with asyncio.timeout(seconds):
-                response = await self._openai.get(path, cast_to=httpx.Response)
+                response = await asked
         self._check(response.content)
         return response.content
 
@@ -216,6 +213,69 @@ class Flights(Generic[T]):
         return flight.result()
 
 
+# What fails for the moment is sent again, in a slot of the endpoint's limiter, until the total deadline.
+
+Final = Callable[[LlmError | None, Limiter, int], Awaitable[LlmError]]
+
+
+async def until_deadline(
+    endpoint: Endpoint,
+    once: Callable[[float], Awaitable[T]],
+    final: Final,
+    learnt: Callable[[LlmError], bool] = lambda error: False,
+) -> T:
+    """What `once` gives, an exchange that is told by when it must end; repeated at once where `learnt` says so.
+
+    Raises `final` of the last failure (None: there was no slot for the first) and of how often was asked.
+    """
+    limiter, now = limiter_of(endpoint.base_url, endpoint.concurrency), asyncio.get_running_loop().time
+    deadline, failures, refusals = float("inf"), 0, 0
+    last: LlmError | None = None
+    while True:
+        await _slot(endpoint, limiter, deadline, last, final)
+        deadline = min(deadline, now() + endpoint.timeout)
+        refused: bool | None = None
+        told = None
+        try:
+            answer = await once(deadline)
+            refused = False
+            return answer
+        except LlmError as error:
+            last, told = error, error.told
+            refused = error.refused or (None if error.again else False)
+        finally:
+            limiter.release(refused=refused, told=told)
+        if learnt(last):
+            continue
+        refusals += last.code == "llm_rate_limited"
+        failures += last.code != "llm_rate_limited"
+        pause = max(last.told or 0.0, backed_off(failures + refusals))
+        over = now() + pause >= deadline
+        if not last.again or not endpoint.retries or failures > endpoint.retries or over:
+            raise await final(last, limiter, failures + refusals) from None
+        await asyncio.sleep(pause)
+
+
+async def _slot(
+    endpoint: Endpoint, limiter: Limiter, deadline: float, last: LlmError | None, final: Final
+) -> None:
+    """Behind calls of our own it waits as long as they take: then the endpoint is well."""
+    urgent, now = last is not None, asyncio.get_running_loop().time
+    while True:
+        try:
+            async with asyncio.timeout_at(min(deadline, now() + endpoint.timeout)):
+                return await limiter.acquire(urgent=urgent)
+        except TimeoutError:
+            if last is not None or limiter.shut:
+                raise await final(last, limiter, 2) from None
+        urgent = True
+
+
+def seconds_left(endpoint: Endpoint, deadline: float) -> float:
+    """How long an exchange may take that begins now."""
+    return max(0.05, min(endpoint.attempt_timeout, deadline - asyncio.get_running_loop().time()))
+
+
 TINY = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
 PROBE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 HINTS = {
@@ -258,7 +318,7 @@ class Client:
             )
         self.endpoint = endpoint
         self.base_url = endpoint.base_url
-        self.ledger = ledger or NoLedger()
+        self.ledger = ledger or Ledger()
         self.budget = budget or Budget()
         self._flights: Flights[Reply] = Flights()
         self._alive: Flights[bool] = Flights()
@@ -270,7 +330,8 @@ class Client:
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
-            raise self._placed(error) from None
+            error.where = self.base_url
+            raise
         self._wire = Wire(endpoint)
 
     async def close(self) -> None:
@@ -288,28 +349,26 @@ class Client:
         prompt_hash: str = "",
     ) -> Reply:
         """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
-        request = self._request(messages, schema, purpose, max_tokens, temperature=temperature, seed=seed)
-        key = content_hash([request, self.endpoint.options] if self.endpoint.options else request)
+        call = self._call(messages, schema, purpose, max_tokens, temperature, seed, prompt_hash)
 
         async def answer() -> Reply:
-            if (kept := await self.ledger.kept(key)) is not None:
-                return Reply(kept, self.endpoint.model, cached=True)
-            first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
-            return await self._until_deadline(self._call(request, first))
+            if (kept := await self.ledger.kept(call.first.key)) is not None:
+                return Reply(kept, cached=True)
+            return await self._until_answered(call)
 
-        return await self._flights.join(key, answer, lambda reply: replace(reply, shared=True))
+        return await self._flights.join(call.first.key, answer, lambda reply: replace(reply, shared=True))
 
-    def _request(
+    def _call(
         self,
         messages: Sequence[Message],
         schema: dict[str, Any],
         purpose: str,
         max_tokens: int,
-        *,
         temperature: float = 0.0,
         seed: int | None = None,
-    ) -> dict[str, Any]:
-        return {
+        prompt_hash: str = "",
+    ) -> _Call:
+        request = {
             "model": self.endpoint.model,
             "messages": list(messages),
             "temperature": temperature,
@@ -320,6 +379,9 @@ class Client:
                 "json_schema": {"name": purpose, "schema": schema, "strict": True},
             },
         }
+        key = content_hash([request, self.endpoint.options] if self.endpoint.options else request)
+        first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
+        return _Call(request, json.dumps(schema), first)
 
     async def probe(self) -> None:
         """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve.
@@ -343,11 +405,6 @@ class Client:
         finally:
             await prober.close()
 
-    def _call(self, request: dict[str, Any], first: Exchange) -> _Call:
-        call = _Call(request, json.dumps(request["response_format"]["json_schema"]["schema"]), first)
-        self._word(call)
-        return call
-
     def _word(self, call: _Call) -> None:
         """The body of a call as the server is known to take it."""
         fields = worded(self.manner, call.request, call.schema) | self._options
@@ -366,7 +423,10 @@ class Client:
         if call.body == before:  # else another call has learnt it meanwhile
             learn(self.manner, call.sent, groups, error.starved)
             self._word(call)
-        return bool(groups or error.starved) and call.body != before
+        if (groups or error.starved) and call.body != before:
+            return True
+        self._ahead[call.first.purpose].set()
+        return False
 
     async def _attribute(self, call: _Call, error: LlmError) -> None:
         """A refusal without a clear cause is a prompt's if it comes again and the endpoint answers others."""
@@ -383,7 +443,7 @@ class Client:
             call.doubts += 1
             error.code, error.permanent, error.hint = "llm_prompt_refused", True, ""
 
-    async def _until_deadline(self, call: _Call) -> Reply:
+    async def _until_answered(self, call: _Call) -> Reply:
         """The first call of a purpose goes ahead of the others until it is taken, so that each refusal comes once."""
         first = call.first.purpose not in self._ahead
         taken = self._ahead.setdefault(call.first.purpose, asyncio.Event())
@@ -391,73 +451,21 @@ class Client:
             with suppress(TimeoutError):
                 async with asyncio.timeout(AHEAD_SECONDS):
                     await taken.wait()
-            self._word(call)
+        self._word(call)
         try:
-            return await self._tried(call, taken)
+            once, learnt = partial(self._once, call), partial(self._learnt, call)
+            return await until_deadline(self.endpoint, once, self._final, learnt)
         finally:
             taken.set()
 
-    async def _tried(self, call: _Call, taken: asyncio.Event) -> Reply:
-        loop = asyncio.get_running_loop()
-        limiter = limiter_of(self.base_url, self.endpoint.concurrency)
-        deadline, failures, refusals = float("inf"), 0, 0
-        last: LlmError | None = None
-        while True:
-            await self._slot(limiter, deadline, last)
-            deadline = min(deadline, loop.time() + self.endpoint.timeout)
-            try:
-                return await self._once(call, limiter, deadline)
-            except LlmError as error:
-                last = error
-            if self._learnt(call, last):
-                continue
-            taken.set()
-            refusals += last.code == "llm_rate_limited"
-            failures += last.code != "llm_rate_limited"
-            pause = max(last.told or 0.0, backed_off(failures + refusals))
-            over = loop.time() + pause >= deadline
-            if not last.again or not self.endpoint.retries or failures > self.endpoint.retries or over:
-                asked = failures + refusals
-                raise self._placed(await self._final(last, limiter, asked=asked)) from None
-            await asyncio.sleep(pause)
-
-    async def _slot(self, limiter: Limiter, deadline: float, last: LlmError | None) -> None:
-        """A slot. `last`, or llm_unavailable, is raised when there is none for as long as a call may take.
-
-        Behind calls of our own it waits as long as they take: then the endpoint is well.
-        """
-        urgent, now = last is not None, asyncio.get_running_loop().time
-        while True:
-            try:
-                async with asyncio.timeout_at(min(deadline, now() + self.endpoint.timeout)):
-                    return await limiter.acquire(urgent=urgent)
-            except TimeoutError:
-                if last is not None:
-                    raise self._placed(await self._final(last, limiter)) from None
-                if limiter.shut:
-                    error = LlmError("asks to slow down (429)", "llm_rate_limited", free=True)
-                    raise self._placed(await self._final(error, limiter)) from None
-            urgent = True
-
-    async def _once(self, call: _Call, limiter: Limiter, deadline: float) -> Reply:
-        """One exchange in a slot that is given back at its end, whatever that is."""
+    async def _once(self, call: _Call, deadline: float) -> Reply:
+        """One exchange within the budget."""
         exchange = replace(call.first, uid=uuid4())
-        refused: bool | None = None
-        told = None
+        reserved = await self.budget.reserve(exchange.spent)
         try:
-            reserved = await self.budget.reserve(exchange.spent)
-            try:
-                reply = await self._booked(call, exchange, deadline)
-            finally:
-                self.budget.settle(reserved, exchange.spent)
-            refused = False
-            return reply
-        except LlmError as error:
-            refused = error.refused or (None if error.again else False)
-            told = error.told
-            raise
+            return await self._booked(call, exchange, deadline)
         finally:
-            limiter.release(refused=refused, told=told)
+            self.budget.settle(reserved, exchange.spent)
 
     async def _booked(self, call: _Call, exchange: Exchange, deadline: float) -> Reply:
         """One exchange and its two entries in the ledger."""
@@ -465,15 +473,13 @@ class Client:
         now = asyncio.get_running_loop().time
         started, reply = now(), None
         try:
-            left = max(0.05, min(self.endpoint.attempt_timeout, deadline - started))
-            completion = completion_of(await self._wire.post(call.body, exchange.uid, left))
-            if completion.usage:
-                self._bill(exchange, *completion.usage)
-            check_model(exchange.model, completion.model, self.endpoint.answers_as)
-            data, exchange.unwrapped = object_of(completion.choice, call.schema)
-            seconds = round(now() - started, 3)
-            tokens = exchange.prompt_tokens, exchange.completion_tokens
-            reply = Reply(data, exchange.model, *tokens, seconds)
+            left = seconds_left(self.endpoint, deadline)
+            choice, model, usage = completion_of(await self._wire.post(call.body, exchange.uid, left))
+            if usage:
+                self._bill(exchange, *usage)
+            check_model(exchange.model, model, self.endpoint.answers_as)
+            data, exchange.unwrapped = object_of(choice, call.schema)
+            reply = Reply(data)
             self._doubts = 0
             return reply
         except LlmError as error:
@@ -493,16 +499,14 @@ class Client:
         exchange.prompt_tokens, exchange.completion_tokens = prompt_tokens, completion_tokens
         exchange.cost = self.endpoint.cost(prompt_tokens, completion_tokens)
 
-    def _placed(self, error: LlmError) -> LlmError:
-        error.where = self.base_url
-        return error
-
-    async def _final(self, error: LlmError, limiter: Limiter, *, asked: int = 2) -> LlmError:
+    async def _final(self, last: LlmError | None, limiter: Limiter, asked: int) -> LlmError:
         """The error a call ends with. An endpoint that serves nothing stops the run; a prompt that hangs fails alone.
 
         While everything is refused or silent, a tiny question tells which of the two it is; not so for a call that was
         asked once and told to wait too long.
         """
+        error = last or LlmError("asks to slow down (429)", "llm_rate_limited", free=True)
+        error.where = self.base_url
         failing = error.code in FAILS and asked > 1
         if not (failing and (self._doubts is None or self._doubts >= MOST_DOUBTS)):
             self._doubts = self._doubts and self._doubts + failing
@@ -517,11 +521,10 @@ class Client:
 
     async def _lives(self) -> bool:
         """Whether the endpoint answers a tiny question in three tries. Past the limiter, whose gate is shut."""
-        request = self._request(TINY, PROBE, "probe", 200)
-        first = Exchange(content_hash(request), "probe", self.base_url, self.endpoint.model, "")
-        call, now = self._call(request, first), asyncio.get_running_loop().time
+        call, now = self._call(TINY, PROBE, "probe", 200), asyncio.get_running_loop().time
+        self._word(call)
         for _ in range(3):
-            exchange = replace(first, uid=uuid4())
+            exchange = replace(call.first, uid=uuid4())
             reserved = await self.budget.reserve(exchange.spent)
             try:
                 await self._booked(call, exchange, now() + self.endpoint.attempt_timeout)

@@ -6,7 +6,6 @@ for the moment is asked again, as in client. The server must take `return_token_
 `stop_token_ids` and `logprobs`, and count these before anything is masked.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,9 @@ from uuid import uuid4
 
 from trace_site.lib.errors import cut
 from trace_site.lib.files import strict_json
-from trace_site.lib.llm.client import Wire, check_url
+from trace_site.lib.llm.client import Wire, check_url, seconds_left, until_deadline
 from trace_site.lib.llm.exchange import Endpoint, LlmError, check_model, error_body
-from trace_site.lib.llm.limiter import Limiter, backed_off, limiter_of
+from trace_site.lib.llm.limiter import Limiter
 
 MOST_ALLOWED = 1000  # tokens that one question may name: vLLM's runner for GPUs dies of more than 1,024
 LIKELIEST = 20  # tokens told of each place: as many as every server allows
@@ -187,41 +186,13 @@ class Completions:
 
     async def _until_deadline(self, ask: Callable[[float], Awaitable[T]]) -> T:
         """`ask` is told how many seconds one exchange may take."""
-        endpoint, now = self.endpoint, asyncio.get_running_loop().time
-        limiter = limiter_of(endpoint.base_url, endpoint.concurrency)
-        deadline, failures, refusals = float("inf"), 0, 0
-        while True:
-            await self._slot(limiter, deadline, urgent=failures + refusals > 0)
-            deadline = min(deadline, now() + endpoint.timeout)
-            refused: bool | None = None
-            told = None
-            try:
-                answer = await ask(max(0.05, min(endpoint.attempt_timeout, deadline - now())))
-                refused = False
-                return answer
-            except LlmError as error:
-                last, told = error, error.told
-                refused = error.refused or (None if error.again else False)
-            finally:
-                limiter.release(refused=refused, told=told)
-            refusals += last.code == "llm_rate_limited"
-            failures += last.code != "llm_rate_limited"
-            pause = max(last.told or 0.0, backed_off(failures + refusals))
-            if not last.again or failures > endpoint.retries or now() + pause >= deadline:
-                raise self._placed(last)
-            await asyncio.sleep(pause)
+        endpoint = self.endpoint
+        return await until_deadline(
+            endpoint, lambda deadline: ask(seconds_left(endpoint, deadline)), self._final
+        )
 
-    async def _slot(self, limiter: Limiter, deadline: float, urgent: bool) -> None:
-        """Behind calls of our own it waits as long as they take: then the server is well."""
-        now = asyncio.get_running_loop().time
-        while True:
-            try:
-                async with asyncio.timeout_at(min(deadline, now() + self.endpoint.timeout)):
-                    return await limiter.acquire(urgent=urgent)
-            except TimeoutError:
-                if limiter.shut or now() >= deadline:
-                    error = LlmError("takes nothing more", "llm_timeout", free=True)
-                    raise self._placed(error) from None
+    async def _final(self, last: LlmError | None, limiter: Limiter, asked: int) -> LlmError:
+        return self._placed(last or LlmError("takes nothing more", "llm_timeout", free=True))
 
     def _placed(self, error: LlmError) -> LlmError:
         error.where, error.hint = self.endpoint.base_url, self.hints.get(error.code, error.hint)

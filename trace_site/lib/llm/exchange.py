@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import jsonschema
 
@@ -81,16 +81,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A validated answer and what it cost.
-
-    What is `cached` was kept in the ledger, what is `shared` is paid for by another call: both cost nothing here.
-    """
+    """A validated answer. One `cached` was kept in the ledger, one `shared` is paid for by another call."""
 
     data: dict[str, Any]
-    model: str
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
     cached: bool = False
     shared: bool = False
 
@@ -122,28 +115,18 @@ class Exchange:
         return Spent(1, self.prompt_tokens + self.completion_tokens, self.cost)
 
 
-class Ledger(Protocol):
-    """The books of what was asked and paid; its replies by content key are the cache."""
+class Ledger:
+    """The books of what was asked and paid; its replies by content key are the cache. This one keeps nothing."""
 
     async def kept(self, key: str) -> dict[str, Any] | None:
         """The answer to an equal request, if it was ever paid for."""
+        return None
 
     async def sent(self, exchange: Exchange) -> None:
         """Called before the request leaves; returns once the row is committed."""
 
     async def ended(self, exchange: Exchange, reply: Reply | None) -> None:
         """Called before the answer is used (None: it failed); returns once row and reply are committed."""
-
-
-class NoLedger:
-    async def kept(self, key: str) -> dict[str, Any] | None:
-        return None
-
-    async def sent(self, exchange: Exchange) -> None:
-        return None
-
-    async def ended(self, exchange: Exchange, reply: Reply | None) -> None:
-        return None
 
 
 class LlmError(TraceError):
@@ -204,15 +187,6 @@ VERSION = re.compile(r"([-@:_.](\d{3,8}|20\d\d-\d\d(-\d\d)?|v\d+(\.\d+)*|latest|
 OVERLOADED = frozenset({429, 503, 529})
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """The envelope of an answer. usage: prompt and completion tokens, None where it does not tell them."""
-
-    choice: dict[str, Any]
-    model: str
-    usage: tuple[int, int] | None
-
-
 Check = Callable[[Any], jsonschema.ValidationError | None]
 
 
@@ -226,8 +200,8 @@ def validator(schema: str) -> Check:
     return lambda value: next(compiled.iter_errors(value), None)
 
 
-def completion_of(body: bytes) -> Completion:
-    """The completion in the body of a 200."""
+def completion_of(body: bytes) -> tuple[dict[str, Any], str, tuple[int, int] | None]:
+    """The completion in the body of a 200: (its choice, its model, tokens of prompt and answer where it tells them)."""
     text = body.decode("utf-8-sig", "replace")
     try:
         envelope = strict_json(text)
@@ -243,7 +217,7 @@ def completion_of(body: bytes) -> Completion:
         raise _no_completion(text)
     usage = validator(USAGE)(envelope.get("usage")) is None and envelope["usage"]
     tokens = (int(usage["prompt_tokens"]), int(usage["completion_tokens"])) if usage else None
-    return Completion(envelope["choices"][0], str(envelope.get("model") or ""), tokens)
+    return envelope["choices"][0], str(envelope.get("model") or ""), tokens
 
 
 def object_of(choice: dict[str, Any], schema: str) -> tuple[dict[str, Any], bool]:

@@ -54,48 +54,33 @@ class Budget:
         self.limits = {"calls": calls, "tokens": tokens, "money": money}
         self.spent = spent or Spent()
         self.reserved = Spent()
-        self._waiting: deque[tuple[Spent, asyncio.Future[None]]] = deque()
+        self._settled = asyncio.Event()
 
     async def reserve(self, most: Spent) -> Spent:
-        """Room for an exchange that costs `most` at most; waits, in turn, for what exchanges under way give back.
+        """Room for an exchange that costs `most` at most; waits for what exchanges under way give back.
 
         Raises TraceError `llm_budget` when they could not give back enough.
         """
-        if self._waiting or self._over(self.spent + self.reserved + most):
-            if over := self._over(self.spent + most):
-                raise self._ended(over)
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((most, turn))
-            self._wake()
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled() and turn.exception() is None:
-                    self.settle(most, Spent())
-                raise
-        else:
-            self.reserved += most
-        return most
+        while not (over := self._over(self.spent + most)):
+            if not self._over(self.spent + self.reserved + most):
+                self.reserved += most
+                return most
+            await self._settled.wait()
+        spent, limit = getattr(self.spent, over), self.limits[over]
+        raise TraceError(
+            f"the budget of {limit:,} {'in money' if over == 'money' else over} is used up ({spent:,} spent).",
+            code="llm_budget",
+            where=f"budget.{over}",
+            hint="Start the run again with a larger budget; what is paid for is kept.",
+            extra={"limit": limit, "spent": spent},
+        )
 
     def settle(self, reserved: Spent, actual: Spent) -> None:
         """Give back what was reserved and count what it cost."""
         self.reserved -= reserved
         self.spent += actual
-        self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting:
-            most, turn = self._waiting[0]
-            if turn.done():
-                pass
-            elif over := self._over(self.spent + most):
-                turn.set_exception(self._ended(over))
-            elif self._over(self.spent + self.reserved + most):
-                return
-            else:
-                self.reserved += most
-                turn.set_result(None)
-            self._waiting.popleft()
+        self._settled.set()
+        self._settled = asyncio.Event()
 
     def _over(self, total: Spent) -> str:
         """The name of a limit that a total exceeds. Sums of money are compared up to rounding."""
@@ -103,16 +88,6 @@ class Budget:
             if limit is not None and getattr(total, name) > limit + (1e-9 if name == "money" else 0):
                 return name
         return ""
-
-    def _ended(self, name: str) -> TraceError:
-        spent, limit = getattr(self.spent, name), self.limits[name]
-        return TraceError(
-            f"the budget of {limit:,} {'in money' if name == 'money' else name} is used up ({spent:,} spent).",
-            code="llm_budget",
-            where=f"budget.{name}",
-            hint="Start the run again with a larger budget; what is paid for is kept.",
-            extra={"limit": limit, "spent": spent},
-        )
 
 
 # When a call that failed may be sent again.

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -50,6 +51,7 @@ from training.models import AliasMove, Model
 from training.registry.registry import promote
 from training.runs.job import evaluation_key, evaluation_request
 from training.runs.services import run_create
+from training.runs.stages import default_recipe
 
 DATA = settings.BASE_DIR / "trace_site" / "demo"
 FORMAT, MEMO = "a", "m"
@@ -60,12 +62,12 @@ MORE = 3  # a rule more after the freeze, so that the reviewer has a queue
 
 
 class Step(NamedTuple):
-    """`seconds`: what it takes on two idle cores of an AMD EPYC. `work` returns the job that does it, if one does."""
+    """`seconds`: what it takes on two idle cores of an AMD EPYC. `work` may return the job that does it."""
 
     title: str
     seconds: float
     is_done: Callable[[], bool]
-    work: Callable[[], Job | None]
+    work: Callable[[], object]
 
 
 class Command(TraceCommand):
@@ -117,7 +119,7 @@ class Command(TraceCommand):
     def train_in_view(self) -> Iterator[None]:
         step = None
         for step in self.open_steps(self.later_steps(), later=[]):
-            if (job := step.work()) is not None:
+            if isinstance(job := step.work(), Job):
                 yield from self.follow(job)
         if step is not None:
             self.tell_result()
@@ -139,14 +141,17 @@ class Command(TraceCommand):
 
     def first_steps(self) -> list[Step]:
         """All that pages need."""
+        find_neighbours = partial(neighbours_update, echo=self.progress.at)
         return [
             Step("prepare the database", 5, lambda: False, self.prepare_database),
-            Step("import the HR and Finance catalogs", 1, catalogs_are_there, import_catalogs),
+            Step(
+                "import the HR and Finance catalogs", 1, lambda: Domain.objects.count() >= 2, import_catalogs
+            ),
             Step("import and publish 26 rules", 1, Rule.objects.exists, import_rules),
-            Step("find each tool's nearest neighbours", 6, all_embedded, self.find_neighbours),
-            Step("find the confusable clusters", 1, Clustering.objects.exists, find_clusters),
+            Step("find each tool's nearest neighbours", 6, all_embedded, find_neighbours),
+            Step("find the confusable clusters", 1, Clustering.objects.exists, clusters_update),
             Step("count what the rules tell apart", 1, Count.objects.exists, self.count),
-            Step("freeze the benchmarks", 1, benchmarks_are_there, import_benchmarks),
+            Step("freeze the benchmarks", 1, lambda: Benchmark.objects.count() >= 9, import_benchmarks),
             Step("import requests that show the tone", 1, real_queries().exists, import_queries),
             Step("write a guideline for reviewers", 1, Guideline.objects.exists, write_guidelines),
             Step("propose two rules for approval", 1, ChangeRequest.objects.exists, propose),
@@ -157,12 +162,13 @@ class Command(TraceCommand):
     def later_steps(self) -> list[Step]:
         """The work of the site's workers."""
         frozen, promoted = Snapshot.objects.exists, AliasMove.objects.exists
+        measured = Evaluation.objects.filter(RESULTS, model=None).exists
         return [
-            Step("measure plain search", 15, search_is_measured, measure_search),
+            Step("measure plain search", 15, measured, measure_search),
             Step("write samples for the rules", 12, frozen, lambda: ordered("rule")),
             # after the other: side by side, whichever writes first has the first ids, and the dataset another hash
             Step("write samples for the catalog", 7, frozen, catalog_samples),
-            Step("approve what passed filter and judge", 1, frozen, approve),
+            Step("approve what passed filter and judge", 1, frozen, lambda: policy_approve(count=None)),
             Step("freeze the dataset", 1, frozen, freeze),
             Step("order more samples, for the reviewer to decide", 1, queue_is_filled, fill_queue),
             *model_steps("the model with rules", WITH_RULES),
@@ -174,9 +180,6 @@ class Command(TraceCommand):
         call_command("migrate", verbosity=0)
         self.logins = ensure_demo_users()
         excuse_running_jobs()
-
-    def find_neighbours(self) -> None:
-        neighbours_update(echo=self.progress.at)
 
     def count(self) -> None:
         """As the sweeper would, a minute later."""
@@ -208,10 +211,6 @@ def excuse_running_jobs() -> None:
     Job.objects.filter(state=Job.State.RUNNING).update(attempt=0)
 
 
-def catalogs_are_there() -> bool:
-    return Domain.objects.count() >= 2
-
-
 def import_catalogs() -> None:
     for slug in ("hr", "finance"):
         catalog_import(path=DATA / f"{slug}_tools.jsonl", domain=slug, licence="Apache-2.0")
@@ -223,14 +222,6 @@ def import_rules() -> None:
 
 def all_embedded() -> bool:
     return not Tool.objects.filter(status=Tool.Status.ACTIVE, neighbour_list=None).exists()
-
-
-def find_clusters() -> None:
-    clusters_update()
-
-
-def benchmarks_are_there() -> bool:
-    return Benchmark.objects.count() >= 9
 
 
 def import_benchmarks() -> None:
@@ -283,17 +274,9 @@ def catalog_samples() -> Job | None:
     return known or synthesis_start(branch="rrb", anchors=ANCHORS, writer="recorded", seed=1).job
 
 
-def search_is_measured() -> bool:
-    return Evaluation.objects.filter(RESULTS, model=None).exists()
-
-
 def measure_search() -> Job:
     known = Job.objects.filter(kind="evaluation", params__contains={"model": None}).first()
     return known or search_evaluation_request(model=None)
-
-
-def approve() -> None:
-    policy_approve(count=None)
 
 
 def freeze() -> Job:
@@ -319,9 +302,9 @@ def model_steps(name: str, retrieval: str) -> list[Step]:
 
     def train() -> Job | None:
         snapshot = Snapshot.objects.earliest("pk")
-        base = settings.BASE_MODEL
-        run = run_create(snapshot=snapshot, base=base, format=FORMAT, memo=MEMO, retrieval=retrieval)
-        return run.job
+        cell = {"base": settings.BASE_MODEL, "format": FORMAT, "memo": MEMO, "retrieval": retrieval}
+        recipe = default_recipe(settings.BASE_MODEL).with_cell(**cell)
+        return run_create(snapshot=snapshot, recipe=recipe).job
 
     def evaluated() -> bool:
         key = evaluation_key(models.earliest("pk"))

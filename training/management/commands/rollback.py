@@ -19,7 +19,7 @@ class Command(TraceCommand):
         parser.add_argument("--note", default="", help="why; kept in the history")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        to = model_named(options["model"]) if options["model"] else None
-        move = roll_back(to=to, actor=None, note=options["note"])
+        model = model_named(options["model"]) if options["model"] else None
+        move = roll_back(model=model, actor=None, note=options["note"])
         result = {"model": move.model_id, "alias": move.alias, "move": move.pk}
         return result, f"model {move.model_id} {move.model.run.cell} is champion again"

@@ -6,9 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser
 
-from trace_site import jobs
 from trace_site.commands import TraceCommand, run_inline
-from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core.grid import GridPlan, PlannedCell, read_plan, totals
 from training.grids.services import grid_forecast, grid_seconds, grid_start
@@ -56,19 +54,11 @@ class Command(TraceCommand):
             self.echo(line)
         if options["dry_run"]:
             return {**figures, "plan": plan.as_dict()}, sentence(figures, "would train")
-        job = grid_start(plan=plan, wake=not plan.builds())
-        grid = Grid.objects.get(pk=self.built(job, plan)["grid"])
+        grid = Grid.objects.get(pk=run_inline(grid_start(plan=plan), self.echo)["grid"])
         result: dict[str, Any] = {"grid": grid.pk, **figures, "cells": grid.cells.count()}
         if options["train"]:
             result["models"] = self.train(grid)
         return result, f"grid {grid.pk}: {sentence(figures, 'train')}"
-
-    def built(self, job: Job, plan: GridPlan) -> dict[str, Any]:
-        """The grid's job, with the snapshots that it waits for built here as well."""
-        while (ran := jobs.run(job.pk)) is not None and ran.state == Job.State.QUEUED:
-            for pk in ran.params["builds"].values():
-                run_inline(Job.objects.get(pk=pk), self.echo)
-        return run_inline(job, self.echo)
 
     def train(self, grid: Grid) -> list[int]:
         """Every cell in its order; one that another worker trains is followed. A cell that fails does not stop the

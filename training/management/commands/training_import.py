@@ -17,14 +17,10 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         result = adopt(options["folder"])
+        run, model = result["run"], result["model"]
         if not result["new"]:
-            return (
-                result,
-                f"run {result['run']} has this model already (model {result['model']}); nothing changed",
-            )
-        shared = (
-            ""
-            if result["stages_shared"]
-            else " Its stages are not shared: what it started from is not known here."
-        )
-        return result, f"run {result['run']} made model {result['model']}; its evaluation is queued.{shared}"
+            return result, f"run {run} has this model already (model {model}); nothing changed"
+        sentence = f"run {run} made model {model}; its evaluation is queued."
+        if not result["stages_shared"]:
+            sentence += " Its stages are not shared: what it started from is not known here."
+        return result, sentence

@@ -11,8 +11,10 @@ from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import not_found
 from training.core import recipe as recipes
+from training.core.recipe import CELL
 from training.models import Run
 from training.runs.services import run_create
+from training.runs.stages import default_recipe
 
 
 class Command(TraceCommand):
@@ -32,9 +34,10 @@ class Command(TraceCommand):
         if snapshot is None:
             known = Snapshot.objects.values_list("pk", flat=True)[:10]
             raise not_found(f"snapshot {options['snapshot']}", "snapshots", known)
-        recipe = recipes.load(options["recipe"]) if options["recipe"] else None
-        cell = {name: options[name] for name in ("base", "format", "memo", "retrieval", "seed")}
-        run = run_create(snapshot=snapshot, recipe=recipe, **cell)
+        path = options["recipe"]
+        recipe = recipes.load(path) if path else default_recipe(options["base"])
+        cell = {name: options[name] for name in CELL}
+        run = run_create(snapshot=snapshot, recipe=recipe.with_cell(**cell))
         assert run.job is not None
         result = run_inline(run.job, self.echo)
         if follow_up := Job.objects.filter(pk=result["evaluation_job"]).first():

@@ -123,7 +123,6 @@ def _others() -> Iterator[tuple[str, Address]]:
     domains = turn(list(Domain.objects.values_list("slug", flat=True)))
     clusters = list(Cluster.objects.values_list("pk", flat=True)[:50])
     samples = list(Sample.objects.values_list("pk", flat=True)[:50])
-    yield "coverage home", asking(reverse("home"))
     yield "clusters", asking(reverse("clusters"), domain=domains)
     yield "clusters without a rule", asking(reverse("clusters"), domain=domains, state="no_rule")
     yield "clusters, page 20", asking(reverse("clusters"), domain=domains, after="950")

@@ -1,6 +1,6 @@
-"""The snapshots that `tests.bench.base` measures on, each made by the product's own commands in a home of its own.
+"""The snapshots that `bench.base` measures on, each made by the product's own commands in a home of its own.
 
-    TRACE_HOME=DIR python -m tests.bench.base_homes public|demo|toolsense --data DIR --out FOLDER [--quick]
+    TRACE_HOME=DIR python -m bench.base_homes public|demo --data DIR --out FOLDER [--quick]
 
 Out: FOLDER, a copy of the snapshot; for the demo with groups.json, which of its golden queries published rules cover.
 A command that has ended is not run again. `--quick` works on the small part of the data that `cut` leaves.
@@ -18,7 +18,7 @@ from typing import Any
 
 from trace_site.lib.files import read_json, read_jsonl, write_atomic, write_jsonl
 
-DEMO = Path(__file__).parents[2] / "trace_site" / "demo"
+DEMO = Path(__file__).parents[1] / "trace_site" / "demo"
 GOLDEN = DEMO / "prb.jsonl"
 TIERS = {"hard": GOLDEN, "plain": DEMO / "prb_plain.jsonl"}
 WRITTEN = ("--writer", "offline", "--seed", "1")
@@ -34,6 +34,7 @@ def rows_of(path: Path) -> list[Row]:
 
 def public(data: Path, quick: bool) -> list[Command]:
     per_rule, anchors = ("2", "20") if quick else ("12", "500")
+    queries = data / "benchmarks" / "prb_public" / "queries.jsonl"
     return [
         ("migrate", "--verbosity", "0"),
         ("catalog_import", f"{data}/catalog/hr.jsonl", "--domain", "hr"),
@@ -41,33 +42,13 @@ def public(data: Path, quick: bool) -> list[Command]:
         ("catalog_neighbours",),
         ("catalog_clusters",),
         ("rules_import", f"{data}/rules/rules.json", "--publish"),
-        benchmark(data / "benchmarks" / "prb_public" / "queries.jsonl"),
+        # frozen before anything is written, so that no sample repeats one of its queries
+        ("benchmark_import", str(queries), "--kind", "prb", "--name", "prb_public"),
         ("synthesis_run", "--branch", "rule", "--per-rule", per_rule, *WRITTEN),
         ("synthesis_run", "--branch", "rrb", "--anchors", anchors, *WRITTEN),
         APPROVED,
         ("snapshot_build", "--strategy", "append", "--per-rule", per_rule, "--seed", "1"),
     ]
-
-
-def toolsense(data: Path, quick: bool) -> list[Command]:
-    folder = data / "benchmarks" / "toolsense"
-    return [
-        ("migrate", "--verbosity", "0"),
-        ("catalog_import", f"{folder}/catalog.jsonl", "--domain", "rapidapi"),
-        ("catalog_neighbours",),
-        benchmark(folder / "rrb.jsonl"),
-        ("synthesis_run", "--branch", "rrb", "--anchors", "20" if quick else "500", *WRITTEN),
-        APPROVED,
-        ("snapshot_build", "--strategy", "append", "--per-rule", "0", "--branches", "rrb", "--seed", "1"),
-    ]
-
-
-def benchmark(path: Path) -> Command:
-    """Frozen before anything is written, so that no sample repeats one of its queries."""
-    return ("benchmark_import", str(path), "--kind", "prb", "--name", path.parent.name)
-
-
-HOMES = {"public": public, "toolsense": toolsense}
 
 
 def fill(commands: Iterable[Command], done: Path) -> None:
@@ -134,12 +115,11 @@ def cut(data: Path, folder: Path) -> None:
     for slug in ("hr", "finance"):
         path = Path("catalog") / f"{slug}.jsonl"
         write_jsonl(folder / path, _some(rows_of(data / path), needed))
-    for name, shown in (("toolsense", "rrb.jsonl"), ("metatool", "queries.jsonl")):
-        place = Path("benchmarks") / name
-        catalog, found = rows_of(data / place / "catalog.jsonl"), rows_of(data / place / shown)
-        found = found[:: max(1, len(found) // (QUICK_QUERIES * 10))]
-        write_jsonl(folder / place / shown, found)
-        write_jsonl(folder / place / "catalog.jsonl", _some(catalog, _gold(found)))
+    place = Path("benchmarks") / "metatool"
+    catalog, found = rows_of(data / place / "catalog.jsonl"), rows_of(data / place / "queries.jsonl")
+    found = found[:: max(1, len(found) // (QUICK_QUERIES * 10))]
+    write_jsonl(folder / place / "queries.jsonl", found)
+    write_jsonl(folder / place / "catalog.jsonl", _some(catalog, _gold(found)))
 
 
 def _gold(queries: list[Row]) -> set[str]:
@@ -154,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("home", choices=("demo", *HOMES))
+    parser.add_argument("home", choices=("demo", "public"))
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
@@ -171,7 +151,7 @@ def main() -> None:
     if asked.home == "demo":
         fill_demo(asked.quick)
     else:
-        fill(HOMES[asked.home](asked.data, asked.quick), settings.TRACE_HOME / "commands.txt")
+        fill(public(asked.data, asked.quick), settings.TRACE_HOME / "commands.txt")
     copy_snapshot(asked.out, golden=asked.home == "demo")
 
 

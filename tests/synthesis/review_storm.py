@@ -1,15 +1,9 @@
 """Many reviewers at once, a server killed in the middle of it, and whether every reading has exactly one decision.
 
-    python -m tests.bench.review_storm [--reviewers 32] [--items 1000] [--kills 5]
-
-Real HTTP clients (see `storm_client`) against the site, on a database of its own. The exit code is 1 when anything
-went wrong.
+Real HTTP clients (see `storm_client`) against the site, on the database of the test.
 """
 
-import argparse
-import os
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench.storm_client import Reviewer, Seen
-from tests.bench.storm_site import Site
+from tests.synthesis.storm_client import Reviewer, Seen
+from tests.synthesis.storm_site import Site
 
 SHARE = 0.3  # of second readings
 PATIENCE_S = 900
@@ -28,22 +22,10 @@ PATIENCE_S = 900
 class Outcome:
     """`problems` is empty when all went well."""
 
-    decisions: int
     rounds: dict[int, int]
-    undone: int
     kills: int
-    resets: int
     answers: dict[int, int]
-    plays: dict[str, int]
-    seconds: float
     problems: dict[str, int]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.decisions:,} decisions (standing by round: {self.rounds}, undone: {self.undone}) in "
-            f"{self.seconds:.0f} s; {self.kills} kills, {self.resets} broken connections; answers {self.answers}; "
-            f"{self.plays}; problems: {self.problems or 'none'}"
-        )
 
 
 def storm(reviewers: int, items: int, kills: int, seed: int = 1) -> Outcome:
@@ -51,7 +33,6 @@ def storm(reviewers: int, items: int, kills: int, seed: int = 1) -> Outcome:
     names = make_world(reviewers, items)
     seen, done, site = Seen(), threading.Event(), Site(_free_port())
     people = [Reviewer(site.url, name, seed + at, seen, expire) for at, name in enumerate(names)]
-    started = time.monotonic()
     site.start()
     try:
         with ThreadPoolExecutor(reviewers) as pool:
@@ -64,7 +45,7 @@ def storm(reviewers: int, items: int, kills: int, seed: int = 1) -> Outcome:
             one.result()
     finally:
         site.kill()
-    return _outcome(seen, killed, time.monotonic() - started)
+    return _outcome(seen, killed)
 
 
 def make_world(reviewers: int, items: int) -> list[str]:
@@ -124,35 +105,31 @@ def _watch(site: Site, items: int, kills: int) -> int:
     return killed
 
 
-def _outcome(seen: Seen, killed: int, seconds: float) -> Outcome:
-    from synthesis.models import Decision, ReviewItem
+def _outcome(seen: Seen, killed: int) -> Outcome:
+    from synthesis.models import ReviewItem
 
     standing = ReviewItem.objects.filter(state="decided").values_list("round", flat=True)
     return Outcome(
-        decisions=Decision.objects.exclude(verdict="undo").count(),
-        rounds=dict(sorted(Counter(standing).items())),
-        undone=Decision.objects.filter(verdict="undo").count(),
+        rounds=dict(Counter(standing)),
         kills=killed,
-        resets=seen.resets,
-        answers=dict(sorted(seen.answers.items())),
-        plays=dict(seen.plays),
-        seconds=seconds,
+        answers=dict(seen.answers),
         problems=dict(seen.wrong) | {name: count for name, count in _problems(seen).items() if count},
     )
 
 
 def _problems(seen: Seen) -> dict[str, int]:
     """What the books say that may not be, by name."""
-    from django.db.models import Count, F
+    from django.db.models import Count, F, Sum
 
     from synthesis.models import Decision, ReviewItem, Sample
-    from synthesis.samples.counts import status_totals, waiting_total
+    from synthesis.samples.counts import sample_kinds, waiting_total
     from trace_site.audit.models import AuditChange, AuditEntry
 
     made = Decision.objects.exclude(verdict="undo")
     stands = made.filter(item__state="decided", take=F("item__takes"))
     readings = stands.values("sample", "round").annotate(times=Count("pk"))
     counted: Counter[Any] = Counter(Sample.objects.values_list("machine", "human"))
+    rollup = sample_kinds({}).values_list("machine", "human").annotate(sum=Sum("n")).filter(sum__gt=0)
     decided = {(d.reviewer.username, d.sample_id, d.verdict) for d in made.select_related("reviewer")}
     return {
         "readings decided twice": readings.filter(times__gt=1).count(),
@@ -167,7 +144,7 @@ def _problems(seen: Seen) -> dict[str, int]:
         "decisions without a note": _apart(AuditEntry.objects.filter(action__startswith="sample.")),
         "accepted and not there": len(set(seen.accepted) - decided),
         "waiting by the rollup": waiting_total(),
-        "rollup differs": int({key: n for key, n in status_totals().items() if n} != counted),
+        "rollup differs": int({(machine, human): n for machine, human, n in rollup.order_by()} != counted),
     }
 
 
@@ -182,37 +159,3 @@ def _free_port() -> int:
         place.bind(("127.0.0.1", 0))
         port: int = place.getsockname()[1]
         return port
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--reviewers", type=int, default=32)
-    parser.add_argument("--items", type=int, default=1000)
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.storm_settings")
-    import django
-
-    from trace_site.dev.services import ensure_services
-
-    ensure_services()
-    django.setup()
-    from django.conf import settings
-    from django.db import connection
-
-    from trace_site.database import become_owner
-
-    name = settings.DATABASES["default"]["NAME"]
-    become_owner()
-    connection.creation.create_test_db(verbosity=0, autoclobber=True)
-    try:
-        outcome = storm(asked.reviewers, asked.items, asked.kills, asked.seed)
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-    print(outcome)
-    return 1 if outcome.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Do clusters hold the pairs that vendors had to explain? Measured on the public catalog and its rules.
 
-    python -m tests.bench.lookalikes [--half first|second] [--seed 20] [--cache DIR] [--curve]
+    python -m bench.lookalikes [--half first|second] [--seed 20] [--cache DIR] [--curve]
 
 The rules are halved by rule: rules that share a tool stay together. What is tuned is tuned on the first half; the
 second is looked at once, at the end. No text of a rule is read, only which tools it names. A pair is (target,

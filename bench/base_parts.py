@@ -1,25 +1,23 @@
-"""The parts of `tests.bench.base`: each measures one acceptance line of the pretrained base.
+"""The parts of `bench.base`: each measures one acceptance line of the pretrained base.
 
 In: a `Bench` and a seed. Out: {"figures": {name: number or figure}, "stages": what was trained for it, ...}, as JSON.
 Names of figures are what the report prints and what its bounds are looked up by.
 """
 
-import json
 import random
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.base_homes import GOLDEN, TIERS, rows_of
+from bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
+from bench.metatool_data import split_rows
 from evaluation.core.asking import labelled_item
 from evaluation.core.confidence import BEST
 from evaluation.core.items import build_probes, is_development
 from evaluation.core.metrics import cited_codes
 from evaluation.core.questions import mcq_question, qa_question
-from tests.bench.base_homes import GOLDEN, TIERS, rows_of
-from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
-from tests.bench.metatool_data import split_rows
 from trace_site.lib.files import read_json
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
@@ -27,7 +25,6 @@ RULE_REQUESTS = Path(__file__).with_name("dev_rule_requests.jsonl")
 DRAWN = 100  # golden queries beside as many written requests
 QUOTED = 20
 PROBES = 500
-KILLS = 20
 TARGET, OTHER, FREE = SIDES = ("target side", "other side", "no rule")
 Figures = dict[str, Any]
 Labels = dict[str, str]  # query id -> the slice it counts in
@@ -286,22 +283,6 @@ def metatool_dev(bench: Bench, seed: int) -> Row:
     return metatool(bench, seed, "metatool-dev")
 
 
-def toolsense(bench: Bench, seed: int) -> Row:
-    """A catalog of 5,347 tools with 500 anchors, and its own requests."""
-    items = rows_of(bench.public_data / "benchmarks" / "toolsense" / "rrb.jsonl")
-    trained = bench.trained("toolsense", seed, "c", "m", "r")
-    fast = scores(bench.answers(trained, "rrb", items, "fast"), items, "hit@1")
-    tools = rows_of(bench.snapshot("toolsense") / "tools.jsonl")
-    embedding = scores(bench.embedding("toolsense", items, tools), items, "hit@1")
-    figures = {
-        **cost(trained),
-        "fast, hit@1": figure(fast),
-        "embedding, hit@1": figure(embedding),
-        "fast - embedding, hit@1": difference(fast, embedding),
-    }
-    return {"figures": figures, "stages": trained.stages}
-
-
 def probes(bench: Bench, seed: int) -> Row:
     """Lettered questions about tools, before and after Stage 1."""
     snapshot = bench.snapshot("public")
@@ -325,37 +306,6 @@ def probes(bench: Bench, seed: int) -> Row:
     return {"figures": figures, "stages": stages}
 
 
-def kills(bench: Bench, seed: int) -> Row:
-    """Runs of the default recipe on ten samples, killed, resumed, and compared with one that nobody killed."""
-    from tests.training.killing import World
-
-    recipe = bench.recipe(format="a", memo="none", retrieval="r+R", seed=seed)
-    folder, count = bench.out / "kills" / recipe.hash()[:12], 3 if bench.quick else KILLS
-    stage = replace(recipe.stage2, epochs=20, max_steps=0)  # ten samples are a batch: as many steps
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(folder / "world", ignore_errors=True)
-    world = World(folder / "world", replace(recipe, stage2=stage, checkpoint_seconds=0.001))
-    found: list[Row] = []
-    for number in range(count):
-        note = folder / f"kill-{number}.json"
-        if not note.is_file():
-            killed = world.kill_and_resume(number, random.Random(f"{seed}:{number}"))
-            note.write_text(json.dumps(vars(killed)))
-        found.append(read_json(note))
-    shutil.rmtree(folder / "world")
-    return {
-        "figures": {
-            "steps of a run": world.steps,
-            "runs": count,
-            "runs that died": sum(row["died"] for row in found),
-            "runs that resumed from a checkpoint": sum(row["left"] != "none" for row in found),
-            "runs with other weights": sum(not row["same"] for row in found),
-        },
-        "stages": [],
-        "kills": found,
-    }
-
-
 def cost(trained: Trained) -> Figures:
     """Of all its stages together."""
     return {
@@ -377,9 +327,7 @@ PARTS = {
     "control": Part(control, seeded=True),
     "demo": Part(demo, seeded=True),
     "metatool": Part(metatool),
-    "toolsense": Part(toolsense),
     "probes": Part(probes),
-    "kills": Part(kills),
     "metatool-dev": Part(metatool_dev),
     "public-dev": Part(public_dev),
     "demo-dev": Part(demo_dev, seeded=True),

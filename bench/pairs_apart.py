@@ -1,7 +1,7 @@
 """How well a rule's text is read into pairs told apart and pairs only named: the public rules, judged by others.
 
-    python -m tests.bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl: of which rule
-    python -m tests.bench.pairs_apart measure DIR    precision and recall against every DIR/judge*.jsonl
+    python -m bench.pairs_apart prepare DIR    pairs.jsonl for the judges, reading.jsonl: of which rule
+    python -m bench.pairs_apart measure DIR    precision and recall against every DIR/judge*.jsonl
 
 The public rules nearly all separate their tools, so each also comes in a variant that mostly does not, made by cutting
 the text at its names and full stops, never by the reading that is measured, and as a short rule of other words. Half of

@@ -1,6 +1,6 @@
 """How many of the public rules are suggested by who has seen none of them, and how many suggestions are wanted.
 
-    python -m tests.bench.suggestions [--other] [--embeddings DIR] [--sample 50] [--data ../shared/data]
+    python -m bench.suggestions [--other] [--embeddings DIR] [--sample 50] [--data ../shared/data]
 
 The suggester sees the catalog alone: names, descriptions, deprecation. The rules are split into halves by rule (seed 0;
 rules that share a target or a pair stay together). What is tuned is tuned on the first half; `--other` measures the
@@ -24,13 +24,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from catalog.core.neighbours import top_k
 from rules.core.redirects import Described
-from rules.core.suggestions import KINDS, STRONG, Suggester, Suggestion
+from rules.core.suggestions import STRONG, Kind, Suggester, Suggestion
 
 CUTS = (0.0, 0.4, 0.5, STRONG, 0.65, 0.7, 0.8)
 SEED = 0
@@ -171,8 +171,8 @@ def main() -> None:
     others = [*rest, *(rule for rule in half if rule.dead)]
     name = "the other half" if options.other else "the first half"
     report(f"{name}, without deprecations", alive, asked, others, CUTS)
-    for kind, label in KINDS.items():
-        report(f"{name}, {label}", [one for one in alive if one.kind == kind], asked, others, (0.0, STRONG))
+    for kind in get_args(Kind):
+        report(f"{name}, {kind}", [one for one in alive if one.kind == kind], asked, others, (0.0, STRONG))
     buried = [one for one in found if one not in alive]
     report(
         f"{name}, deprecations", buried, [rule for rule in half if rule.dead], [*rest, *asked], (0.0, STRONG)

@@ -1,4 +1,4 @@
-"""What the parts of `tests.bench.base` share: snapshots, trainings in processes of their own, answers, figures.
+"""What the parts of `bench.base` share: snapshots, trainings in processes of their own, answers, figures.
 
 In: a folder, in which everything that is done stays. Out: exports with what they cost, predictions, the embedding's
 predictions, and figures: one number a query with its mean and interval, so that seeds can be pooled query by query.
@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
+from bench.base_homes import cut, rows_of
+from bench.metatool_data import build
 from catalog.core.tool import embedding_text
 from evaluation.core.asking import labelled_item, labelled_question
 from evaluation.core.embedding import ranked
 from evaluation.core.metrics import query_scores
 from evaluation.core.report import pair_up
 from evaluation.core.stats import bootstrap
-from tests.bench.base_homes import cut, rows_of
-from tests.bench.metatool_data import build
 from trace_site.lib.files import read_json, write_atomic, write_jsonl
 from training.core import recipe as recipes
 from training.core.recipe import PLAIN, STAGES, Recipe
 from training.core.stages import passes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "training" / "recipes" / "pocket.yaml"
 POLL_SECONDS = 0.2
 K = 10
@@ -80,7 +80,7 @@ class Bench:
             return folder
         home = self.out / "homes" / name
         home.mkdir(parents=True, exist_ok=True)
-        command = ["tests.bench.base_homes", name, "--data", self.public_data, "--out", folder]
+        command = ["bench.base_homes", name, "--data", self.public_data, "--out", folder]
         with (home / "out.txt").open("a") as log:
             subprocess.run(
                 [sys.executable, "-m", *map(str, command), *(["--quick"] if self.quick else [])],

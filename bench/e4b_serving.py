@@ -1,6 +1,6 @@
 """Serving a Gemma-4-E4B-shaped random model on one GPU: our engine's forwards beside those of transformers.
 
-    python -m tests.bench.e4b_serving [--only decode static fast guesses] [--rows 1 32 256] [--pairs 3] [--toy]
+    python -m bench.e4b_serving [--only decode static fast guesses] [--rows 1 32 256] [--pairs 3] [--toy]
 
 decode    300 tokens after 200, 1, 32 and 256 at a time: `Contexts` against `generate` with its dynamic cache (goal
           a4 of the project's performance targets)
@@ -32,20 +32,19 @@ from typing import Any
 
 import torch
 
+from bench import e4b
+from bench.accelerator import peak_flops, synchronize
+from bench.measure import NOISE, Pairs, machine
 from evaluation.ml import trie
 from evaluation.ml.contexts import Context, Contexts, Tree
 from evaluation.ml.fused import fuse
 from evaluation.ml.graphs import AGAIN
 from evaluation.ml.search import Search, top_k
-from tests.bench import e4b
-from tests.bench.accelerator import peak_flops
-from tests.bench.e4b_sides import synchronize
-from tests.bench.engine import WIDTH, beams
-from tests.bench.measure import NOISE, Pairs, machine
 from training.ml.bases.named import device
 
 READ, WRITTEN, ASKED, TOOLS = 200, 300, 150, 8283
 TOY = {"READ": 20, "WRITTEN": 12, "ASKED": 15, "TOOLS": 30}
+WIDTH = 10  # tools of an answer
 SURE = 8.0  # standard deviation of the logits
 OPENED = 40  # nodes, the most that a trained model opens for a request (evaluation/ml/search.py)
 Prompts = list[list[int]]
@@ -263,6 +262,34 @@ def fast(bench: Bench) -> list[bool]:
                     verdicts.append(goal(seen, ">= 300 requests a second", seen["rate"] >= 300))
             del contexts, ours
     return verdicts
+
+
+def beams(
+    model: Any, prompts: torch.Tensor, root: trie.Node, depth: int, pad_id: int
+) -> list[list[list[int]]]:
+    """The tokens of the ten tools that transformers' beam search finds for each prompt, prompts being equally long."""
+    size = prompts.shape[1]
+
+    def allowed(_: int, ids: torch.Tensor) -> list[int]:
+        node = root
+        for token in ids[size:].tolist():
+            if token not in node.children:
+                return [pad_id]
+            node = node.children[token]
+        return list(node.children) or [pad_id]
+
+    written = model.generate(
+        prompts,
+        attention_mask=torch.ones_like(prompts),
+        num_beams=WIDTH,
+        num_return_sequences=WIDTH,
+        max_new_tokens=depth,
+        prefix_allowed_tokens_fn=allowed,
+        do_sample=False,
+        eos_token_id=None,
+    )
+    found: list[list[list[int]]] = written[:, size:].unflatten(0, (len(prompts), WIDTH)).tolist()
+    return found
 
 
 def ranked(contexts: Contexts, prompts: Prompts, root: trie.Node, most: int | None) -> list[list[int]]:

@@ -10,9 +10,9 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 
+from bench.scale_home import Home
 from synthesis.models import SynthesisRun
 from synthesis.samples import counts
-from tests.bench.scale_home import Home
 from trace_site.access import ROLES
 from trace_site.database import become_owner
 
