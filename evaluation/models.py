@@ -338,7 +338,7 @@ class RetrievalRequest(models.Model):
         return f"request {self.key}"
 
 
-# What look-alikes cost: requests kept out of training, what is chosen for them, and rollups of all that.
+# What look-alikes cost: requests kept out of training, what is chosen for them, and the count of all that.
 
 
 class KeptOutAnswer(models.Model):

@@ -1,4 +1,4 @@
-"""What pages read of rollups: a domain, its gaps in order, and the requests behind every number.
+"""What pages read of the newest count: a domain, its gaps in order, and the requests behind every number.
 
 Each figure is as old as the count says; only answers reported wrong are counted at the look. Shares of nothing
 are None, "not measured". Texts are shown to those who may read where they are from; others get the ids.

@@ -1,7 +1,7 @@
 """The published rules of a domain beside each other: how many samples each has, what share of what was written for it
 holds, how often the first tool is right where it decides, whether its code is cited; and what training would change.
 
-Samples and labelled requests are read from rollups, citations from the traces of the shown model's newest evaluations,
+Labelled requests are of the newest count, samples of their counters, citations from the traces of the shown model's newest evaluations,
 which never change.
 """
 

@@ -1,7 +1,7 @@
 """One domain as its page, report and API show it: how much is told apart, what goes wrong where it is not, and how that
 moved.
 
-It is read from rollups, as counted last, but for answers reported wrong, which are counted at the look; the number of
+It is read from the newest count, but for answers reported wrong, which are counted at the look; the number of
 queries does not depend on how much there is.
 """
 
@@ -21,6 +21,7 @@ from evaluation.core.comparison import WHERE
 from evaluation.core.confusion import EMBEDDING, MODEL, SIDES
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import WORSE
+from evaluation.coverage.counted import counted
 from evaluation.coverage.gaps import (
     UNSPOKEN,
     Asked,
@@ -428,13 +429,13 @@ def small_map(figures: DomainPoint) -> SmallMap | None:
 @lru_cache(maxsize=64)
 def _small_map(domain: str, clustering: int | None, counted_at: datetime) -> SmallMap:
     of = {"cluster__clustering__domain": domain, "cluster__clustering__version": clustering}
-    stored = ClusterPlace.objects.filter(**of).values_list("x", "y", "radius", "cluster__rollup__state")
-    rows: list[tuple[int, int, int, str | None]] = list(stored)
+    rows = list(ClusterPlace.objects.filter(**of).values_list("x", "y", "radius", "cluster"))
     if not rows:
         raise NotDrawn
+    states = {row.pk: row.state for row in counted().clusters.get(domain, ())}
     paths: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-    for x, y, radius, state in rows:
-        tone = STATES[state].tone if state else "idle"
+    for x, y, radius, cluster in rows:
+        tone = STATES[states[cluster]].tone if cluster in states else "idle"
         paths[tone, 2 * radius].append(f"M{x} {y}h0")
     left, right_ = min(x - r for x, _, r, _ in rows), max(x + r for x, _, r, _ in rows)
     top, bottom = min(y - r for _, y, r, _ in rows), max(y + r for _, y, r, _ in rows)
