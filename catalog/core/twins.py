@@ -24,7 +24,7 @@ def api_family(api: str) -> tuple[str, int | None]:
     found = SUFFIX.search(api)
     if not found or not found.start():
         return api, None
-    date = re.search(DATE % 1, found[0])
+    date = re.search(rf"(?<![0-9]){DATE % 1}", found[0])
     if date:
         return api[: found.start()], int(re.sub(r"[-_.]", "", date[0]))
     number = re.search(r"[0-9]+", found[0])

@@ -29,7 +29,7 @@ def test_impact_counts_ready_samples_of_the_published_version(client_as):
     make_sample(rule, 3, machine="dropped")
     make_sample(other, 4, machine="ready")
     page = client_as("expert").get(f"/synthesis/samples/impact/{rule.pk}/")
-    assert (page.context["samples"], page.context["approved"]) == (2, 1)
+    assert (page.context["found"].samples, page.context["found"].approved) == (2, 1)
     assert "2 samples</a> stale (1 approved)" in page.content.decode()
 
 

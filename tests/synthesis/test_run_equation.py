@@ -22,7 +22,6 @@ from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_incremental_runs import (  # noqa: F401
     edit_rule,
-    every_draft_passes,
     make_catalog,
     near,
 )
@@ -32,7 +31,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_jsonl
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("every_draft_passes")]
 
 
 def start(**options):

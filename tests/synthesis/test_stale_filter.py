@@ -9,10 +9,9 @@ from rules.models import Rule
 from synthesis.models import Sample
 from synthesis.samples.staleness import LEVELS, content_stale, stale_filter, states
 from tests.factories import make_domain, make_sample, make_tool
-from tests.synthesis.test_incremental_runs import edit_rule, every_draft_passes, make_catalog, near, run
+from tests.synthesis.test_incremental_runs import edit_rule, make_catalog, near, run
 
-pytestmark = pytest.mark.django_db
-assert every_draft_passes  # a fixture that is used by being here
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("every_draft_passes")]
 
 
 def by_level(samples) -> dict[str, set[int]]:

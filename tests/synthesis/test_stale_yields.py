@@ -9,10 +9,9 @@ from synthesis.generate.yields import rule_yields
 from synthesis.models import Sample
 from synthesis.samples.staleness import stale_filter
 from tests.factories import make_sample
-from tests.synthesis.test_incremental_runs import every_draft_passes, make_catalog, run
+from tests.synthesis.test_incremental_runs import make_catalog, run
 
-pytestmark = pytest.mark.django_db
-assert every_draft_passes  # a fixture that is used by being here
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("every_draft_passes")]
 
 
 @pytest.fixture
