@@ -1,8 +1,8 @@
 """The published rules of a domain beside each other: how many samples each has, what share of what was written for it
 holds, how often the first tool is right where it decides, whether its code is cited; and what training would change.
 
-Labelled requests are of the newest count, samples of their counters, citations from the traces of the shown model's newest evaluations,
-which never change.
+Labelled requests are of the newest count, samples of their counters, citations from the traces of the newest
+evaluations of the shown model, which never change.
 """
 
 from collections import Counter, defaultdict
