@@ -40,9 +40,8 @@ MARGIN = 0.03  # the largest loss that may stay unseen: one query in 33
 PASS, FAIL = "pass", "fail"
 VERDICTS = PASS, FAIL, CANNOT_TELL
 CHAMPION, EMBEDDING = "champion", "embedding"
-LABELLED = (
-    "labelled requests"  # the first tool of each, which answers whether one model is better than another
-)
+CHANGED_RULES = "changed rules"  # counted: their p is of "not better"
+LABELLED = "labelled requests"  # their first tools answer whether a model is better than another
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class GateRow:
     @property
     def answer(self) -> str:
         """Whether the candidate is better than the opponent here, worse, or nobody can tell."""
-        return answer_of(self.p_adjusted, self.p_better)
+        return answer_of(1.0 if self.kind == CHANGED_RULES else self.p_adjusted, self.p_better)
 
     @property
     def difference(self) -> Annotated[float, "candidate minus opponent"]:
@@ -234,9 +233,10 @@ def rules_row(rules: Sequence[ChangedRule]) -> GateRow | None:
         CANNOT_TELL: f"fewer tests than before pass of {', '.join(worse)}",
     }
     return GateRow(
-        *(CHAMPION, "changed rules", "tests of changed rules", "fast", "passed", "", ALL, ALL),
+        *(CHAMPION, CHANGED_RULES, "tests of changed rules", "fast", "passed", "", ALL, ALL),
         *(n, ours / n, theirs / n, float(won), float(lost), float(low[0]), float(high[0])),
         *(p, p, None, verdict),
         margin=0.0,
         note=notes[verdict],
+        p_better=p,
     )

@@ -288,7 +288,7 @@ def judged(model: Model, other: Model | None = None) -> Gate:
     standing = [
         *sorted(made.values_list("pk", flat=True)),
         *rule_results().filter(model__in=both).order_by("pk").values_list("pk", flat=True),
-        [Standing.now(one)[1:] for one in both],
+        [Standing.now(one)[1:] for one in both],  # answers to samples, and reports
         sorting_now().definition.hash,
     ]
     return _judged(model.pk, other.pk if other else None, content_hash(standing))

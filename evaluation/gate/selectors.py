@@ -75,13 +75,13 @@ def answers(
             shares = (
                 f"{100 * row.candidate:.0f} % against {100 * row.other:.0f} % of {row.n} labelled requests"
             )
-            spread = f"{points(row.difference)} points, 95 % {points(row.low)} to {points(row.high)}"
+            spread = f"a difference of {points(row.difference)} points, 95 % {points(row.low)} to {points(row.high)}"
             said = {
                 BETTER: f"Model {model} is better than {name}",
                 WORSE: f"Model {model} is worse than {name}",
                 CANNOT_TELL: f"Nobody can tell whether model {model} is better than {name}",
             }[row.answer]
-            told[opponent] = f"{said}: first tool right in {shares} ({spread})."
+            told[opponent] = f"{said}: first tool right in {shares} ({spread}).".replace("-", "−")
     return told
 
 

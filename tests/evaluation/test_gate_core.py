@@ -337,3 +337,10 @@ def test_a_report_is_stored_and_read_back_whole():
     )
     assert Gate.of(json.loads(json.dumps(made.as_dict()))) == made
     assert sum(made.counts.values()) == len(rows)
+
+
+def test_more_tests_of_changed_rules_than_before_are_better_and_not_worse():
+    row = rules_row([ChangedRule(n, f"R{n}", 2, 4, 3, 0) for n in range(5)])
+    assert (row.verdict, row.answer) == (PASS, "better")
+    fewer = rules_row([ChangedRule(1, "R", 2, 4, 1, 3)])
+    assert (fewer.verdict, fewer.answer) == (FAIL, CANNOT_TELL)

@@ -333,12 +333,6 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 @register.filter
-def p_value(value: float) -> str:
-    """0.0004 -> < 0.001: no test here draws often enough to say more."""
-    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
-
-
-@register.filter
 def duration(seconds: float | None) -> str:
     """75 -> 1 min 15 s."""
     if seconds is None:
