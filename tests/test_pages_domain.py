@@ -18,6 +18,7 @@ from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.core.coverage import STATES
 from evaluation.coverage import gaps
 from evaluation.models import Benchmark, Evaluation, RetrievalRequest
+from evaluation.results.rollups import sweep
 from tests.factories import (
     count_rollups,
     make_cluster,
@@ -261,11 +262,16 @@ def test_no_wrong_answer_for_want_of_a_rule_is_said(client_as, tools, clusters):
     )
 
 
-def test_figures_of_another_model_than_the_champion_say_so(client_as, champion):
+def test_figures_name_their_model_and_call_it_champion_only_while_it_is(client_as, champion):
+    client, name = client_as("admin"), f"model {champion.pk}"
+    assert f"for {name} (champion), over" in text_of(client.get("/"))
     promoted = make_model(run=make_run(snapshot=champion.run.snapshot))
     AliasMove.objects.create(alias="champion", model=promoted)
-    page = text_of(client_as("admin").get("/"))
-    assert f"Model {promoted.pk} is champion since" in page and f"still of model {champion.pk}" in page
+    assert f"for {name}, over" in text_of(client.get("/"))
+    report = text_of(client.get("/coverage/hr/report/"))
+    assert f"{name}, clustering" in report and name in report.partition("First tool right")[2]
+    sweep()
+    assert f"for model {promoted.pk} (champion), over" in text_of(client.get("/"))
 
 
 def test_a_champion_that_is_worse_than_the_embedding_is_told_in_red(client_as, tools, clusters):
@@ -461,7 +467,7 @@ def test_rules_are_listed_the_weakest_first_and_lead_to_their_requests(client_as
         assert client.get(address).context["total"] == row.n
     part = client.get("/coverage/hr/rules/", headers={"HX-Request": "true"})
     assert "<html" not in part.content.decode()
-    assert "The champion has not learned 2 of 2 published rules" in text_of(part)
+    assert "2 of 2 published rules are not learned yet" in text_of(part)
     assert client.get("/coverage/hr/rules/?show=untaught").context["rows"] == rows
     assert client.get("/coverage/hr/rules/?samples=0-0").context["rows"] == rows
     assert client.get("/coverage/hr/rules/?show=weak").context["rows"] == []

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 
 from catalog.models import Cluster, Domain
+from evaluation.coverage.selectors import shown_model
 from evaluation.models import Count, DomainPoint
 
 EDITION = 1  # of the arithmetic and of these rows
@@ -152,13 +153,15 @@ def newest_counts() -> QuerySet[Count]:
 
 
 def figures_by_domain(domains: Iterable[Domain] | None = None) -> dict[str, DomainPoint]:
-    """Of each domain, with its `domain`, to do with as one likes; one query for the domains."""
+    """Of each domain, with its `domain` and the `alias` that its model has now, to do with as one likes; one query for
+    the domains, and at most two for the alias."""
     known = {one.pk: one for one in (Domain.objects.all() if domains is None else domains)}
+    model, alias = shown_model()
     found = {}
     for slug, point in counted().domains.items():
         if slug in known:
-            found[slug] = copy(point)
-            found[slug].domain = known[slug]
+            row = found[slug] = copy(point)
+            row.domain, row.alias = known[slug], alias if model and model.pk == point.model_id else ""
     return found
 
 

@@ -34,6 +34,7 @@ from evaluation.coverage import pages
 from evaluation.coverage.counted import counted, figures_by_domain, one_count
 from evaluation.coverage.gaps import (
     PAGES,
+    STATE_GROUPS,
     UNSPOKEN,
     ClusterFilter,
     clusters,
@@ -402,7 +403,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
     context = {
         "domains": domains,
         "page": page,
-        "open": pages.without_rule(page),
+        "open": sum(page.totals.states[state] for state in STATE_GROUPS["open"]),
         "states": pages.state_parts(page.domain, page.totals.states),
         "panel": pages.panel(page, row) if row else None,
     }
@@ -458,9 +459,8 @@ def map_tools(request: HttpRequest, domain: str) -> JsonResponse:
 @require_GET
 def map_search(request: HttpRequest, domain: str) -> JsonResponse:
     """Clusters and tools whose words are found: all matching ids to light up, and the first few to choose from."""
-    page, text = pages.domain_coverage(domain), request.GET.get("q", "").strip()
-    rows = pages.found_rows(page, text) if text else []
-    words = text.casefold().split()
+    page, words = pages.domain_coverage(domain), request.GET.get("q", "").casefold().split()
+    rows = [row for row in page.ranked if words and all(word in row.words for word in words)]
 
     def matching(row: ClusterRow) -> list[dict[str, Any]]:
         named = [tool for tool in row.tools if all(word in tool.name.casefold() for word in words)]

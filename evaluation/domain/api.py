@@ -49,7 +49,7 @@ class FiguresOut(Shape):
     counted_at: datetime = field(source="at")
     clustering: int | None = field("version; null: no look-alikes were looked for")
     model: int | None = field("null: the embedding answers", source="model_id")
-    alias: str = field("champion or newest; empty: no model")
+    alias: str = field("champion or newest; empty: neither, or no model")
     tools: int
     rules: int
     pairs: int = field("of look-alikes, in clusters that are not dismissed")

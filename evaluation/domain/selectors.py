@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib.humanize.templatetags.humanize import apnumber
 from django.urls import reverse
@@ -26,10 +26,7 @@ from evaluation.coverage.gaps import (
     UNSPOKEN,
     Asked,
     Confusion,
-    Gap,
     asked_by_group,
-    clusters,
-    gaps_shown,
     hold_most,
     share,
     side_of,
@@ -41,7 +38,6 @@ from rules.models import RuleVersion
 from synthesis.core.agreement import FEWEST, Rate
 from trace_site.lib.charts import Dot, DotChart, DotRow, LineChart, Series, line_chart
 
-THIS_WEEK = 5  # gaps that the page shows
 LABELS = {
     ALL: "all requests",
     "covered": "a rule tells the look-alikes apart",
@@ -92,11 +88,6 @@ def shown_domain(rows: dict[str, DomainPoint], wanted: str) -> DomainPoint | Non
 def domain_page(figures: DomainPoint) -> DomainPage:
     asked = asked_by_group(figures.domain_id, side_of(figures))
     return DomainPage(figures, asked, hold_most(figures.domain_id, figures.score))
-
-
-def this_week(page: DomainPage, reader: Any, size: int = THIS_WEEK) -> list[Gap]:
-    """The first gaps; at most nine queries."""
-    return gaps_shown(clusters(page.domain, size=size), reader, page.side)
 
 
 # The sentence of the page.
@@ -223,7 +214,9 @@ def warnings(page: DomainPage) -> list[list[Said]]:
             wrong = {side: requests_url(page.domain, asked="both", wrong=side, **filters) for side in SIDES}
             found.append(
                 [
-                    Said(f"The {page.who} is worse than plain embedding search {WHERE[group]}: it gets "),
+                    Said(
+                        f"{page.who.capitalize()} is worse than plain embedding search {WHERE[group]}: it gets "
+                    ),
                     Said(str(asked.ours), wrong[MODEL]),
                     Said(" of "),
                     Said(str(asked.both), n),
@@ -253,7 +246,7 @@ def recall_figure(page: DomainPage) -> DotChart | None:
         n, ours = (asked.both, asked.ours) if both else (asked.n, asked.wrong)
         if not n:
             continue
-        dots = [_dot(page.who, "circle" if page.side == MODEL else "diamond", ours, n)]
+        dots = [_dot(page.who.removeprefix("the "), "circle" if page.side == MODEL else "diamond", ours, n)]
         dots += [_dot("plain embedding", "diamond", asked.theirs, n)] if both else []
         if group in ("covered", "uncovered"):
             told.append(

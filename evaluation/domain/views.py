@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
 from evaluation.coverage.counted import figures_by_domain, one_count
-from evaluation.coverage.gaps import production_misses
+from evaluation.coverage.gaps import clusters, gaps_shown, production_misses
 from evaluation.coverage.pages import gap_lines, state_parts
 from evaluation.coverage.views import acting
 from evaluation.domain import rules, selectors
@@ -17,6 +17,7 @@ from evaluation.domain.selectors import DomainPage
 from evaluation.models import DomainPoint
 from training.registry.selectors import standing
 
+THIS_WEEK = 5  # gaps that the page shows
 SHOWN_MISSES = 5
 SHOWN_RULES = 5
 
@@ -47,13 +48,13 @@ def home(request: HttpRequest) -> HttpResponse:
 def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
     """What the page and the report share."""
     misses, missed = production_misses(page.domain, request.user, SHOWN_MISSES)
-    figures = page.figures
+    figures, first = page.figures, clusters(page.domain, size=THIS_WEEK)
     return {
         "page": page,
         "figures": figures,
         "headline": selectors.headline(page),
         "warnings": selectors.warnings(page),
-        "gaps": gap_lines(page.domain, selectors.this_week(page, request.user), page.side),
+        "gaps": gap_lines(page.domain, gaps_shown(first, request.user, page.side), page.side),
         "parts": state_parts(page.domain, figures.states),
         "recall": selectors.recall_figure(page),
         "causes": selectors.causes(page),

@@ -275,7 +275,7 @@ def plan_of(choice: Choice, figures: DomainPoint) -> Plan:
 def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, figures: DomainPoint) -> list[Line]:
     date = f"counted {timezone.localtime(figures.at):%-d %b %Y}"
     now = (
-        f"{sum(term.wrong for term in terms)} of {labelled} labelled requests get such a look-alike from the "
+        f"{sum(term.wrong for term in terms)} of {labelled} labelled requests get such a look-alike from "
         f"{model_words(figures)}; {found.measured} of {found.tools} tools are measured, {date}"
     )
     told = f"{figures.covered_wrong} of {figures.covered_n} labelled requests"
@@ -321,17 +321,12 @@ def _takes(
         Line("writing", "Time to write", "seconds", cost.seconds),
         Line("reading", "Time to review, one person", "seconds", reading.seconds),
     ]
-    run = model_run(figures)
+    runs = Run.objects.select_related("snapshot").defer("log_tail", "snapshot__manifest")
+    run = runs.filter(model=figures.model_id or 0).first()
     if rules and run and (recipe := readable_recipe(run)):
         took = Estimator([run.base]).of(recipe, run.snapshot.counts, {}).seconds
         lines.append(Line("training", "One training, whatever is picked", "seconds", took))
     return lines
-
-
-def model_run(figures: DomainPoint) -> Run | None:
-    """With its snapshot; one query where there is a model."""
-    heavy = ("log_tail", "snapshot__manifest")
-    return Run.objects.select_related("snapshot").defer(*heavy).filter(model=figures.model_id or 0).first()
 
 
 def _requests(asked: Asked, figures: DomainPoint) -> str:

@@ -62,7 +62,11 @@ def what_if(request: HttpRequest) -> HttpResponse:
     plan = plan_of(choice, figures) if len(choice) else None
     context |= {
         "plan": plan,
-        "picks": [_linked(slug, pick) for pick in plan.picks] if plan else [],
+        # with the addresses of the editor and of the labelled requests
+        "picks": [
+            (pick, write_url(slug, pick.gap.open_tools), requests_url(slug, tool=sorted(pick.tools)))
+            for pick in (plan.picks if plan else ())
+        ],
         "who": model_words(figures),
         "nobody": {"pk": "choice"},
         **acting(request.user),
@@ -70,12 +74,6 @@ def what_if(request: HttpRequest) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return render(request, "coverage/_what_if.html", context)
     return render(request, "coverage/what_if.html", {**context, **_list(request, choice, side_of(figures))})
-
-
-def _linked(domain: str, pick: Pick) -> tuple[Pick, str, str]:
-    """With the addresses of the editor and of the labelled requests."""
-    writing = write_url(domain, pick.gap.open_tools)
-    return pick, writing, requests_url(domain, tool=sorted(pick.tools))
 
 
 def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:

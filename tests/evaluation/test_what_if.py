@@ -189,7 +189,7 @@ def test_without_a_model_the_embedding_is_counted(db):
     count()
     plan = plan_of(Choice("hr", (gap.pk,)), figures_by_domain()["hr"])
     assert (
-        "1 of 2 labelled requests get such a look-alike from the plain embedding"
+        "1 of 2 labelled requests get such a look-alike from plain embedding search"
         in plan.saves[0].figure.basis
     )
 
