@@ -56,10 +56,10 @@ Label = tuple[str, ...]  # names of the right tools
 
 
 class Labelled(NamedTuple):
-    """`of`: what it is (item_id, sample_id or request_id), and its id. `unspoken`: see `counted.Outcome`."""
+    """`of`, `unspoken`: see `counted.Outcome`."""
 
     source: str
-    of: tuple[str, int]
+    of: int
     outcome: Outcome
     is_exception: bool = False
     unspoken: int | None = None
@@ -234,8 +234,7 @@ def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]
                 firsts = {side: of[one.item] for side, of in answers.items() if one.item in of}
                 wrong = firsts.get(MODEL, one.names[0]) not in one.names
                 unspoken = clauses.unspoken(sides[MODEL], one) if wrong else None
-                of = ("item_id", one.item)
-                yield Source.BENCHMARK, of, one.names, one.key, firsts, one.is_exception, unspoken
+                yield Source.BENCHMARK, one.item, one.names, one.key, firsts, one.is_exception, unspoken
 
 
 def _first(names: list[str] | None) -> str:
@@ -260,7 +259,7 @@ def _of_samples(model: Model) -> Iterator[Row]:
     for pk, query, names in standing.order_by("pk").values_list("pk", "query", "answer"):
         key, firsts = answers[pk]
         if text_key(query) == key:
-            yield Source.SAMPLE, ("sample_id", pk), tuple(names), key, firsts
+            yield Source.SAMPLE, pk, tuple(names), key, firsts
 
 
 def label_of(verdict: str, expected: list[str], tools: list[str]) -> Label:
@@ -284,7 +283,7 @@ def _of_requests(model: Model | None) -> Iterator[Row]:
         if model is not None and by == model.pk:
             firsts[MODEL] = _first(tools)
         if names and firsts:
-            yield Source.PRODUCTION, ("request_id", pk), names, text_key(query) if query else "", firsts
+            yield Source.PRODUCTION, pk, names, text_key(query) if query else "", firsts
 
 
 # What suggested rules rest on.
