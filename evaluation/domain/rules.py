@@ -25,7 +25,13 @@ from synthesis.samples.counts import BY_RULE
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 
 FEWEST = 3  # requests below which nothing is called weak
-BANDS = ((0, 0), (1, 9), (10, 19), (20, None))  # approved samples of a rule
+# approved samples of a rule
+BANDS: dict[str, tuple[int, int | None]] = {
+    "0-0": (0, 0),
+    "1-9": (1, 9),
+    "10-19": (10, 19),
+    "20-": (20, None),
+}
 SHOWS = {
     "": "all rules",
     "weak": "weak recall or citation",
@@ -175,18 +181,10 @@ def _citations(evaluations: tuple[int, ...]) -> dict[str, tuple[int, int]]:
     return {code: (sum(told), len(told)) for code, told in found.items()}
 
 
-def band_of(text: str) -> tuple[int, int | None] | None:
-    return next((band for band in BANDS if band_key(band) == text), None)
-
-
-def band_key(band: tuple[int, int | None]) -> str:
-    return f"{band[0]}-{'' if band[1] is None else band[1]}"
-
-
 def density_figure(rows: Sequence[RuleRow], address: str) -> BarChart | None:
     """Right first tools by how many samples the rules have, all requests of a band together. None: not measured."""
     bars = []
-    for band in BANDS:
+    for key, band in BANDS.items():
         of = [row for row in rows if row.shown_by("", band)]
         n = sum(row.n for row in of)
         right = share(n - sum(row.wrong for row in of), n)
@@ -211,7 +209,7 @@ def density_figure(rows: Sequence[RuleRow], address: str) -> BarChart | None:
                 right.high,
                 n,
                 "accent",
-                f"{address}?samples={band_key(band)}",
+                f"{address}?samples={key}",
                 note,
             )
         )

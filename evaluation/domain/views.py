@@ -69,7 +69,7 @@ def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
     """All published rules; as a fragment of the domain's page the weakest few."""
     page = selectors.domain_page(figures_of(domain))
     rows = rules.rule_rows(page)
-    show, band = request.GET.get("show", ""), rules.band_of(request.GET.get("samples", ""))
+    show, band = request.GET.get("show", ""), rules.BANDS.get(request.GET.get("samples", ""))
     context = {
         "page": page,
         "figures": page.figures,
