@@ -209,12 +209,10 @@ def home_pages() -> Iterator[tuple[str, Callable[[int], str]]]:
 
     from bench.scale_pages import asking
     from catalog.models import Domain
-    from evaluation.models import ClusterRollup
+    from evaluation.coverage.counted import counted
 
     yield "home", asking(reverse("home"))
-    gaps = list(
-        ClusterRollup.objects.exclude(open_tools=[]).order_by("rank").values_list("pk", flat=True)[:50]
-    )
+    gaps = [row.pk for rows in counted().clusters.values() for row in rows if row.open_tools][:50]
     largest = Domain.objects.annotate(many=Count("tools")).order_by("-many")
     for slug in largest.values_list("slug", flat=True)[:2]:
         yield f"domain page, {slug}", asking(reverse("home"), domain=slug)
@@ -280,18 +278,17 @@ def processor_seconds(backend: int) -> float:
 
 
 def measure_rollups() -> None:
-    from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
+    from evaluation.coverage.counted import counted
+    from evaluation.models import Count
     from evaluation.results import rollups
     from rules.models import Rule
     from synthesis.models import Sample
     from training.models import AliasMove, Model
     from training.registry.registry import current_aliases
 
-    for table in (LabelledOutcome, ToolRollup, ClusterRollup, DomainRollup):
-        table._default_manager.all().delete()
+    Count.objects.all().delete()
     timed("rollups from scratch, nothing read before", rollups.refresh)
-    for table in (LabelledOutcome, ToolRollup, ClusterRollup, DomainRollup):
-        table._default_manager.all().delete()
+    Count.objects.all().delete()
     timed("rollups from scratch", rollups.refresh)
     timed("counted again, nothing moved", rollups.refresh)
     timed("is anything behind?", lambda: rollups.is_behind(rollups.Now.read()))
@@ -309,9 +306,8 @@ def measure_rollups() -> None:
     other = Model.objects.exclude(pk=champion.pk).order_by("-pk")[0]
     AliasMove.objects.create(alias=AliasMove.Alias.CHAMPION, model=other)
     timed("a model promoted", rollups.refresh)
-    print(
-        f"{LabelledOutcome.objects.count():,} labelled requests, {ClusterRollup.objects.count():,} clusters"
-    )
+    found = counted()
+    print(f"{len(found.outcomes):,} labelled requests, {sum(map(len, found.clusters.values())):,} clusters")
 
 
 def timed(title: str, work: Callable[[], Any]) -> None:

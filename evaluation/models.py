@@ -2,12 +2,11 @@
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models.functions import Now
 
-from catalog.models import Cluster, Clustering, Domain, LabelledQuery, Tool
-from rules.models import Rule, RuleVersion
+from catalog.models import Cluster, Domain, LabelledQuery
+from rules.models import RuleVersion
 from synthesis.models import Sample
 from trace_site.database import Changed
 from trace_site.jobs import Job
@@ -339,7 +338,7 @@ class RetrievalRequest(models.Model):
         return f"request {self.key}"
 
 
-# What look-alikes cost: requests kept out of training, what is chosen for them, and rollups of all that.
+# What look-alikes cost: requests kept out of training, what is chosen for them, and the count of all that.
 
 
 class KeptOutAnswer(models.Model):
@@ -369,121 +368,33 @@ class KeptOutAnswer(models.Model):
         ]
 
 
-class LabelledOutcome(models.Model):
-    """Rollup: one labelled request kept out of training, and what the shown model and the embedding choose first."""
+class Count(models.Model):
+    """Coverage and confusion as counted last, of all domains at once; only the newest is kept. `coverage.counted` reads
+    it."""
 
-    class Source(models.TextChoices):
-        BENCHMARK = "benchmark"
-        SAMPLE = "sample", "approved sample"
-        PRODUCTION = "production", "reported request"
-
-    source = models.CharField(max_length=10, choices=Source)
-    item = models.ForeignKey(BenchmarkItem, null=True, on_delete=models.CASCADE, related_name="+")
-    sample = models.ForeignKey(Sample, null=True, on_delete=models.CASCADE, related_name="+")
-    request = models.ForeignKey(RetrievalRequest, null=True, on_delete=models.CASCADE, related_name="+")
-    domain = models.CharField(max_length=60, help_text="of the first right tool")
-    group = models.CharField(max_length=10, help_text="covered, uncovered or outside")
-    gold = ArrayField(models.BigIntegerField(), help_text="ids of the right tools")
-    clusters = ArrayField(models.BigIntegerField(), help_text="ids of those that hold a right tool")
-    model_wrong = models.BooleanField(null=True, help_text="null: not asked")
-    model_chose = models.BigIntegerField(null=True, help_text="null: no tool of the catalog")
-    model_tool = models.BigIntegerField(null=True, help_text="the right tool that a wrong answer counts at")
-    model_at = models.CharField(
-        max_length=10, blank=True, help_text="covered, uncovered or elsewhere; empty: right"
+    edition = models.PositiveIntegerField(help_text="of the arithmetic and of the rows; others are not read")
+    key = models.CharField(
+        max_length=64, help_text="hash of all that was counted from: another one makes a count due"
     )
-    is_exception = models.BooleanField(
-        default=False, help_text="the rule that decides leads to another tool than its target here"
+    basis = models.CharField(
+        max_length=64,
+        help_text="hash of its rules, clusters and model: another one makes a count due at once",
     )
-    unspoken = models.ForeignKey(
-        Rule,
-        null=True,
-        on_delete=models.CASCADE,
-        related_name="+",
-        help_text="of a wrong answer of the model: the rule that decides the request, whose clause was not chosen",
+    counted = models.JSONField(
+        help_text="{outcomes, tools, clusters, domains}: rows of evaluation.coverage.counted"
     )
-    embedding_wrong = models.BooleanField(null=True)
-    embedding_chose = models.BigIntegerField(null=True)
-    embedding_tool = models.BigIntegerField(null=True)
-    embedding_at = models.CharField(max_length=10, blank=True)
+    at = models.DateTimeField(help_text="when it was counted")
 
     class Meta:
-        ordering = ["id"]
-        indexes = [
-            GinIndex(fields=["clusters"], name="outcomes_of_cluster"),
-            GinIndex(fields=["gold"], name="outcomes_of_tool"),
-            models.Index(fields=["domain", "group"], name="outcomes_of_domain"),
-        ]
+        ordering = ["-id"]
 
     def __str__(self) -> str:
-        return f"outcome {self.pk}"
+        return f"count {self.pk}"
 
 
-class ToolRollup(models.Model):
-    """Of a tool that a labelled or recorded request concerns. `uncovered`, `covered`: wrong answers of the model at
-    such a pair of the tool's cluster. Without the model (`DomainRollup.model` is null) these are the embedding's."""
-
-    tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="rollup")
-    n = models.PositiveIntegerField(default=0)
-    wrong = models.PositiveIntegerField(default=0)
-    uncovered = models.PositiveIntegerField(default=0)
-    covered = models.PositiveIntegerField(default=0)
-    n_embedding = models.PositiveIntegerField(
-        default=0, help_text="of the n, those that the embedding was asked"
-    )
-    wrong_embedding = models.PositiveIntegerField(default=0)
-    traffic = models.PositiveIntegerField(
-        default=0, help_text="recorded requests of the window that concern it"
-    )
-
-
-class ClusterRollup(models.Model):
-    """Of a cluster of its domain's newest clustering: coverage, confusion and gap score as counted last."""
-
-    cluster = models.OneToOneField(Cluster, primary_key=True, on_delete=models.CASCADE, related_name="rollup")
-    clustering = models.ForeignKey(Clustering, on_delete=models.CASCADE, related_name="+")
-    state = models.CharField(max_length=12)
-    rank = models.PositiveIntegerField(
-        help_text="place among the domain's clusters, from 1: gaps, then the rest"
-    )
-    tools = models.PositiveIntegerField()
-    pairs = models.PositiveIntegerField()
-    covered = models.PositiveIntegerField()
-    named = models.PositiveIntegerField(help_text="of those not covered, the pairs that a rule only names")
-    open_tools = ArrayField(models.BigIntegerField(), help_text="those with a pair that is not covered")
-    measured = models.PositiveIntegerField(help_text="of the open tools, those with a labelled request")
-    n = models.PositiveIntegerField()
-    wrong = models.PositiveIntegerField()
-    wrong_uncovered = models.PositiveIntegerField()
-    wrong_covered = models.PositiveIntegerField()
-    n_embedding = models.PositiveIntegerField()
-    wrong_embedding = models.PositiveIntegerField()
-    requests = models.PositiveIntegerField(
-        help_text="that the score is of: traffic of the measured open tools"
-    )
-    score = models.FloatField(
-        null=True, help_text="wrong answers to expect at uncovered pairs; null: not measured"
-    )
-    score_low = models.FloatField(null=True)
-    score_high = models.FloatField(null=True)
-    expected_rules = models.FloatField(
-        help_text="over its uncovered pairs, from signals alone; orders what is not measured; no cost"
-    )
-    at = models.DateTimeField(help_text="when it was counted otherwise than before")
-
-    class Meta:
-        ordering = ["clustering", "rank", "cluster"]
-        indexes = [
-            models.Index(fields=["clustering", "rank"], name="gaps_by_rank"),
-            models.Index(fields=["clustering", "state"], name="clusters_by_state"),
-        ]
-
-    @property
-    def uncovered(self) -> int:
-        return self.pairs - self.covered
-
-
-class DomainFigures(models.Model):
-    """The figures of a domain, by rules and clusters of one moment and for one model."""
+class DomainPoint(models.Model):
+    """Append-only: the figures of a domain, by rules and clusters of one moment and for one model, whenever one of
+    these moved; unsaved, those of now."""
 
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
     clustering = models.PositiveIntegerField(null=True, help_text="version; null: it has no clusters yet")
@@ -531,10 +442,16 @@ class DomainFigures(models.Model):
     )
     window_from = models.DateField(help_text="first day (UTC) of the recorded requests that count")
     window_to = models.DateField(help_text="last day (UTC)")
+    why = models.JSONField(
+        default=dict,
+        help_text="{rules: {added, gone} version ids, clustering: [old, new], model: [old, new], counted: true where "
+        "pairs count otherwise for another reason}; empty: the first",
+    )
     at = models.DateTimeField(help_text="when it was counted")
 
     class Meta:
-        abstract = True
+        ordering = ["domain", "id"]
+        indexes = [models.Index(fields=["domain", "id"], name="points_of_domain")]
 
     @property
     def uncovered(self) -> int:
@@ -543,28 +460,3 @@ class DomainFigures(models.Model):
     @property
     def done(self) -> int:
         return sum(self.states.get(state, 0) for state in ("resolved", "taught", "in_champion"))
-
-
-class DomainRollup(DomainFigures):
-    """A row a domain, as counted last."""
-
-    key = models.CharField(
-        max_length=64, help_text="of all that was counted: another one makes a recount due"
-    )
-    sorted_by = models.CharField(max_length=64, help_text="hash of the rules and clusters of all domains")
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["domain"], name="one_rollup_a_domain")]
-
-
-class DomainPoint(DomainFigures):
-    """Append-only: the figures of a domain whenever its rules, its clusters or the model moved, for the trend."""
-
-    why = models.JSONField(
-        help_text="{rules: {added, gone} version ids, clustering: [old, new], model: [old, new], counted: true where "
-        "pairs count otherwise for another reason}; empty: the first"
-    )
-
-    class Meta:
-        ordering = ["domain", "id"]
-        indexes = [models.Index(fields=["domain", "id"], name="points_of_domain")]

@@ -17,8 +17,8 @@ from catalog.lookalikes import _store_clustering, cluster_assign
 from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.core.coverage import STATES
 from evaluation.coverage import gaps
-from evaluation.domain import views
-from evaluation.models import Benchmark, DomainRollup, Evaluation, RetrievalRequest
+from evaluation.models import Benchmark, Evaluation, RetrievalRequest
+from evaluation.results.rollups import sweep
 from tests.factories import (
     count_rollups,
     make_cluster,
@@ -151,20 +151,6 @@ def test_a_list_of_requests_is_never_that_of_something_else(client_as, champion,
     assert client_as("product_manager").get(f"/coverage/hr/requests/?{query}").status_code == 404
 
 
-def test_a_page_is_made_again_when_numbers_were_counted_meanwhile(client_as, champion, monkeypatch):
-    real, shown = views.domain_context, []
-
-    def slow(page, request):
-        shown.append(page.figures.at)
-        if len(shown) == 1:
-            count_rollups()
-        return real(page, request)
-
-    monkeypatch.setattr(views, "domain_context", slow)
-    client_as("product_manager").get("/")
-    assert len(shown) == 2 and shown[1] == DomainRollup.objects.get().at
-
-
 def test_rows_of_the_figure_open_the_requests_they_count(client_as, champion):
     client = client_as("expert")
     rows = client.get("/").context["recall"].rows
@@ -276,11 +262,16 @@ def test_no_wrong_answer_for_want_of_a_rule_is_said(client_as, tools, clusters):
     )
 
 
-def test_figures_of_another_model_than_the_champion_say_so(client_as, champion):
+def test_figures_name_their_model_and_call_it_champion_only_while_it_is(client_as, champion):
+    client, name = client_as("admin"), f"model {champion.pk}"
+    assert f"for {name} (champion), over" in text_of(client.get("/"))
     promoted = make_model(run=make_run(snapshot=champion.run.snapshot))
     AliasMove.objects.create(alias="champion", model=promoted)
-    page = text_of(client_as("admin").get("/"))
-    assert f"Model {promoted.pk} is champion since" in page and f"still of model {champion.pk}" in page
+    assert f"for {name}, over" in text_of(client.get("/"))
+    report = text_of(client.get("/coverage/hr/report/"))
+    assert f"{name}, clustering" in report and name in report.partition("First tool right")[2]
+    sweep()
+    assert f"for model {promoted.pk} (champion), over" in text_of(client.get("/"))
 
 
 def test_a_champion_that_is_worse_than_the_embedding_is_told_in_red(client_as, tools, clusters):
@@ -476,7 +467,7 @@ def test_rules_are_listed_the_weakest_first_and_lead_to_their_requests(client_as
         assert client.get(address).context["total"] == row.n
     part = client.get("/coverage/hr/rules/", headers={"HX-Request": "true"})
     assert "<html" not in part.content.decode()
-    assert "The champion has not learned 2 of 2 published rules" in text_of(part)
+    assert "2 of 2 published rules are not learned yet" in text_of(part)
     assert client.get("/coverage/hr/rules/?show=untaught").context["rows"] == rows
     assert client.get("/coverage/hr/rules/?samples=0-0").context["rows"] == rows
     assert client.get("/coverage/hr/rules/?show=weak").context["rows"] == []
@@ -619,4 +610,4 @@ def test_first_load_of_a_page_with_many_clusters_stays_small(client_as, champion
     client.get("/clusters/map/hr.json")
     page = client.get("/")
     assert page.context["map"].paths and len(page.content) < 60_000
-    assert gaps.narrowed("hr", gaps.GAPS).count() == 62 and len(page.context["gaps"]) == 5
+    assert len(gaps.narrowed("hr", gaps.GAPS)) == 62 and len(page.context["gaps"]) == 5

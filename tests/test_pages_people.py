@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.tokens import token_of
 from trace_site.audit.models import AuditEntry
 from trace_site.people.services import ensure_roles, link_of, person_invite
-from trace_site.people.sessions import SEEN_EVERY, Session, forget_old
+from trace_site.people.sessions import SEEN_EVERY, Session, expired
 from trace_site.rest.tokens import ApiToken
 
 pytestmark = pytest.mark.django_db
@@ -338,9 +338,9 @@ def test_a_session_says_when_it_was_last_used_and_goes_when_its_time_is_over(
     Session.objects.update(seen_at=long_ago)
     client.get("/account/")
     assert Session.objects.get().seen_at > long_ago + SEEN_EVERY
-    assert forget_old() == 0
+    assert not expired().exists()
     Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
-    assert forget_old() == 1
+    assert expired().count() == 1
 
 
 def test_the_list_of_people_is_read_in_few_queries(client_as, user_with, django_assert_num_queries):

@@ -142,6 +142,17 @@ def frozen_error(error: Exception) -> TraceError | None:
     return TraceError(f"{said}.", code="frozen", hint=hint, permanent=True)
 
 
+AT_ONCE = 5000  # rows of one delete
+
+
+def delete_in_parts(rows: models.QuerySet[Any]) -> int:
+    """The oldest first; how many went."""
+    gone = 0
+    while found := list(rows.order_by("pk").values_list("pk", flat=True)[:AT_ONCE]):
+        gone += rows.filter(pk__in=found).delete()[0]
+    return gone
+
+
 # The clock of all that several processes decide by: what is due or over, and when something was. A query says Now();
 # `tests/test_clock.py` lists who may ask the process' own clock, and why.
 

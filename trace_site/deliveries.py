@@ -177,7 +177,7 @@ def _settle(claimed: Delivery, entry: dict[str, Any]) -> None:
         row.webhook.tried(entry["error"])
 
 
-def forget_old() -> int:
-    """Delete deliveries to webhooks that ended long ago; returns how many. Those of notices go with them."""
-    old = Delivery.objects.filter(created_at__lt=Now() - KEPT, notice=None)
-    return old.exclude(state=Delivery.State.PENDING).delete()[0]
+def expired() -> models.QuerySet[Delivery]:
+    """Those to webhooks that ended long ago. Those of notices go with them."""
+    ended = Delivery.objects.exclude(state=Delivery.State.PENDING)
+    return ended.filter(created_at__lt=Now() - KEPT, notice=None)

@@ -132,6 +132,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "evaluation.coverage.counted.one_count",
     "trace_site.middleware.trace_errors",
     "trace_site.middleware.closed_links",
     "axes.middleware.AxesMiddleware",
@@ -232,13 +233,18 @@ SWEEPERS = [
     "synthesis.generate.automatic.sweep",
     "training.retraining.services.sweep",
     "evaluation.loop.services.sweep",
-    "evaluation.requests.services.forget_old",
     "evaluation.results.rollups.sweep",
     "trace_site.deliveries.deliver_due",
-    "trace_site.deliveries.forget_old",
-    "trace_site.rest.idempotency.forget_old",
-    "trace_site.notices.services.forget_old",
-    "trace_site.people.sessions.forget_old",
+]
+
+# Functions without arguments, each of rows whose time is over: sweeps delete them.
+EXPIRED = [
+    "evaluation.requests.services.expired",
+    "trace_site.deliveries.expired",
+    "trace_site.rest.idempotency.expired",
+    "trace_site.notices.services.expired",
+    "trace_site.people.sessions.expired_attempts",
+    "trace_site.people.sessions.expired",
 ]
 
 # Functions of a user that are called when they sign out.

@@ -22,6 +22,7 @@ from django.utils.module_loading import import_string
 
 from trace_site import jobs
 from trace_site.audit_context import acting
+from trace_site.database import delete_in_parts
 from trace_site.deliveries import deliver_due
 from trace_site.lib.provenance import hardware_facts
 from trace_site.outages import AWAY
@@ -111,17 +112,20 @@ def deliver() -> None:
 
 
 def run_sweepers() -> None:
-    """Call everything in settings.SWEEPERS; what one of them does wrong is logged and stops none of the others.
+    """Call all of settings.SWEEPERS and delete what those of settings.EXPIRED give; what one of them does wrong is
+    logged and stops none of the others.
 
     One sweep a process at a time: a slow one is not joined by the next.
     """
     if not sweeping.acquire(blocking=False):
         return
     try:
-        for name in settings.SWEEPERS:
+        for name in [*settings.SWEEPERS, *settings.EXPIRED]:
             try:
                 with acting(None, f"sweep {name}"):
-                    import_string(name)()
+                    found = import_string(name)()
+                    if name in settings.EXPIRED:
+                        delete_in_parts(found)
             except Exception:  # noqa: BLE001 - logged whole; the others must run
                 log.exception("the sweeper %s failed", name)
                 connection.close()

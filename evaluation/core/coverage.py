@@ -81,7 +81,7 @@ class ClusterCoverage:
 
     @property
     def expected_rules(self) -> float:
-        """Over its uncovered pairs, from signals alone (confusion.rule_chance); no cost, which rollups hold."""
+        """Over its uncovered pairs, from signals alone (confusion.rule_chance); no cost, which a count holds."""
         chances = self.cluster.chances
         return sum(chances.get(edge, 0.0) for edge in self.uncovered) if self.is_gap else 0.0
 

@@ -1,44 +1,38 @@
-"""What pages read of rollups: a domain, its gaps in order, and the requests behind every number.
+"""What pages read of the newest count: a domain, its gaps in order, and the requests behind every number.
 
-Each figure is as old as `DomainRollup.at` says; only answers reported wrong are counted at the look. Shares of nothing
-are None, "not measured". Texts are shown to those who may read where they are from; others get the ids.
+Each figure is as old as the count; only answers reported wrong are counted at the look. Shares of nothing are None,
+"not measured". Texts are shown to those who may read where they are from; others get the ids.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
-from django.db.models import BooleanField, Count, Q, QuerySet, Window
+from django.db.models import BooleanField, Count, Q, Window
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now, TruncDate
 from django.urls import reverse
 
-from catalog.models import Tool
-from evaluation.core.confusion import MODEL, SIDES
+from catalog.models import Cluster, Tool
+from evaluation.core.confusion import MODEL
 from evaluation.core.coverage import DONE, EXCEPTIONS, LINES, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
-from evaluation.coverage.outcomes import WINDOW, reported
-from evaluation.models import (
-    ClusterRollup,
-    DomainFigures,
-    DomainPoint,
-    DomainRollup,
-    LabelledOutcome,
-    RetrievalRequest,
-    ToolRollup,
-)
+from evaluation.coverage.counted import ClusterCount, Outcome, counted
+from evaluation.coverage.outcomes import WINDOW, Source, reported
+from evaluation.models import BenchmarkItem, DomainPoint, RetrievalRequest
 from rules.models import Rule, RuleSuggestion
 from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
+from synthesis.models import Sample
 from trace_site.access import may
 from trace_site.database import database_now
 from trace_site.paging import number_of
 
-Source = LabelledOutcome.Source
 MOST_MISSES = 200  # production misses told at once
 # where a source's texts are read, and what its ids are of
 UNSPOKEN = "unspoken"  # a wrong answer although a rule decides: its clause was not chosen
@@ -72,14 +66,8 @@ class Confusion:
 # A domain.
 
 
-def domain_rollups() -> dict[str, DomainRollup]:
-    """{slug: its figures}, each with its `domain`; one query."""
-    rows = DomainRollup.objects.select_related("domain").order_by("domain")
-    return {row.domain_id: row for row in rows}
-
-
-def confusion_by_group(figures: DomainFigures) -> dict[str, Confusion]:
-    """{all, covered, exceptions, uncovered, outside: shares}; of a rollup or of a point of the trend."""
+def confusion_by_group(figures: DomainPoint) -> dict[str, Confusion]:
+    """{all, covered, exceptions, uncovered, outside: shares}; of now or of a point of the trend."""
     return {group: Confusion.of(counts) for group, counts in figures.groups.items()}
 
 
@@ -98,10 +86,10 @@ STATE_GROUPS = {
     "not_apart": ("no_rule", "draft", "named", "touched"),
     "counted": tuple(state for state in STATES if state != "dismissed"),
 }
-COSTS = {
-    "wrong": Q(score__gt=0),
-    "measured": Q(score__isnull=False),
-    "not_measured": Q(score__isnull=True),
+COSTS: dict[str, Callable[[ClusterCount], bool]] = {
+    "wrong": lambda row: bool(row.score),
+    "measured": lambda row: row.score is not None,
+    "not_measured": lambda row: row.score is None,
 }
 
 
@@ -132,55 +120,67 @@ GAPS = ClusterFilter(gaps="yes")
 
 def clusters(
     domain: str, chosen: ClusterFilter = GAPS, *, after: int = 0, size: int = 0
-) -> list[ClusterRollup]:
+) -> list[ClusterCount]:
     """The domain's clusters with `cluster` (label, tool_ids, owner) by rank: the gaps in order, then the rest; those
-    after a rank, so many (0: all). One query."""
-    rows = narrowed(domain, chosen).filter(rank__gt=after).select_related("cluster__owner")
-    ordered = rows.defer("cluster__edges").order_by("rank")
-    return list(ordered[:size] if size else ordered)
+    after a rank, so many (0: all)."""
+    rows = [row for row in narrowed(domain, chosen) if row.rank > after]
+    return with_clusters(rows[:size] if size else rows)
 
 
-def narrowed(domain: str, chosen: ClusterFilter) -> QuerySet[ClusterRollup]:
-    rows = ClusterRollup.objects.filter(clustering__domain=domain)
+def with_clusters(rows: Sequence[ClusterCount]) -> list[ClusterCount]:
+    """Each with its `cluster`; one query. Those that are gone are left out."""
+    found = Cluster.objects.select_related("owner").defer("edges").in_bulk([row.pk for row in rows])
+    shown = [copy(row) for row in rows if row.pk in found]
+    for row in shown:
+        row.cluster = found[row.pk]
+    return shown
+
+
+def narrowed(domain: str, chosen: ClusterFilter) -> list[ClusterCount]:
+    """By rank; a query where it is narrowed by what somebody may have changed since."""
+    rows = counted().clusters.get(domain, [])
     if chosen.gaps:
-        rows = rows.exclude(open_tools=[])
+        rows = [row for row in rows if row.open_tools]
     if chosen.state:
-        rows = rows.filter(state__in=STATE_GROUPS.get(chosen.state, (chosen.state,)))
+        states = STATE_GROUPS.get(chosen.state, (chosen.state,))
+        rows = [row for row in rows if row.state in states]
     if chosen.cost:
-        rows = rows.filter(COSTS.get(chosen.cost, Q(pk__in=[])), ~Q(open_tools=[]))
-    if chosen.owner in ("any", "nobody"):
-        rows = rows.filter(cluster__owner__isnull=chosen.owner == "nobody")
-    elif chosen.owner:
-        rows = rows.filter(cluster__owner__username=chosen.owner)
-    if chosen.due == "overdue":
-        rows = rows.filter(cluster__due__lt=TruncDate(Now()))
+        costs = COSTS.get(chosen.cost)
+        rows = [row for row in rows if costs and row.open_tools and costs(row)]
     if first := number_of(chosen.first, 9):
-        rows = rows.filter(rank__lte=first)
-    for word in chosen.q.split():
-        named = Tool.objects.filter(domain=domain, name__icontains=word).order_by()
-        ids = list(named.values_list("pk", flat=True))
-        rows = rows.filter(Q(cluster__label__icontains=word) | Q(cluster__tool_ids__overlap=ids))
+        rows = [row for row in rows if row.rank <= first]
+    if chosen.owner or chosen.due == "overdue" or chosen.q.split():
+        known = _narrowed_by_now(domain, [row.pk for row in rows], chosen)
+        rows = [row for row in rows if row.pk in known]
     return rows
 
 
-def hold_most(totals: Mapping[str, float | None]) -> dict[str, int]:
-    """Of each domain with so many wrong answers expected, how many of its first gaps hold more than half of them; 0
-    where none are. One query."""
-    found = ClusterRollup.objects.filter(COSTS["wrong"], clustering__domain__in=totals).exclude(open_tools=[])
-    scores: dict[str, list[float]] = {domain: [] for domain in totals}
-    for domain, score in found.order_by("rank").values_list("clustering__domain", "score"):
-        scores[domain].append(score or 0.0)
+def _narrowed_by_now(domain: str, ids: Sequence[int], chosen: ClusterFilter) -> set[int]:
+    found = Cluster.objects.filter(pk__in=ids)
+    if chosen.owner in ("any", "nobody"):
+        found = found.filter(owner__isnull=chosen.owner == "nobody")
+    elif chosen.owner:
+        found = found.filter(owner__username=chosen.owner)
+    if chosen.due == "overdue":
+        found = found.filter(due__lt=TruncDate(Now()))
+    for word in chosen.q.split():
+        named = Tool.objects.filter(domain=domain, name__icontains=word).order_by()
+        tools = list(named.values_list("pk", flat=True))
+        found = found.filter(Q(label__icontains=word) | Q(tool_ids__overlap=tools))
+    return set(found.values_list("pk", flat=True))
 
-    def most(domain: str, total: float) -> int:
-        held = enumerate(accumulate(scores[domain]), start=1)
-        return next((place for place, so_far in held if 2 * so_far > total), 0)
 
-    return {domain: most(domain, total) if total else 0 for domain, total in totals.items()}
+def hold_most(domain: str, total: float | None) -> int:
+    """Of so many wrong answers expected in a domain, how many of its first gaps hold more than half; 0 where none is
+    expected."""
+    scores = [row.score for row in counted().clusters.get(domain, ()) if row.open_tools and row.score]
+    held = enumerate(accumulate(scores), start=1)
+    return next((place for place, so_far in held if total and 2 * so_far > total), 0)
 
 
-def cluster_rollup(cluster: int) -> ClusterRollup | None:
+def cluster_count(domain: str, cluster: int) -> ClusterCount | None:
     """None: it belongs to an older clustering, or was not counted yet."""
-    return ClusterRollup.objects.filter(pk=cluster).first()
+    return next((row for row in counted().clusters.get(domain, ()) if row.pk == cluster), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +200,22 @@ class PairConfusion:
         return share(self.wrong, self.n)
 
 
-def pair_confusion(found: QuerySet[LabelledOutcome], side: str = MODEL) -> list[PairConfusion]:
-    """Right tool -> chosen tool over these outcomes, the most often first; three queries."""
-    columns = (f"{side}_tool", f"{side}_chose", f"{side}_at")
-    wrong = found.filter(**{f"{side}_wrong": True}).order_by()
-    counted = list(wrong.values_list(*columns).annotate(many=Count("pk"), unspoken=Count("unspoken")))
-    ids = {pk for tool, chosen, *_ in counted for pk in (tool, chosen) if pk}
+def pair_confusion(found: Iterable[Outcome], side: str = MODEL) -> list[PairConfusion]:
+    """Right tool -> chosen tool over these outcomes, the most often first; one query."""
+    wrong, unspoken = Counter[Any](), Counter[Any]()
+    for row in found:
+        if row.wrong(side):
+            wrong[row.miss(side)] += 1
+            unspoken[row.miss(side)] += row.unspoken is not None
+    ids = {pk for tool, chosen, _ in wrong for pk in (tool, chosen) if pk}
     names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
-    n_field = "n" if side == MODEL else "n_embedding"
-    asked = dict(ToolRollup.objects.filter(pk__in=ids).values_list("pk", n_field))
+    asked = {tool: row.n if side == MODEL else row.n_embedding for tool, row in counted().tools.items()}
     rows = [
-        PairConfusion(names[tool], names.get(chosen), at, many, asked.get(tool, 0), unspoken)
-        for tool, chosen, at, many, unspoken in counted
-        if tool in names
+        PairConfusion(
+            names[miss[0]], names.get(miss[1]), miss[2], many, asked.get(miss[0], 0), unspoken[miss]
+        )
+        for miss, many in wrong.items()
+        if miss[0] in names
     ]
     return sorted(rows, key=lambda row: (-row.wrong, row.tool, row.chosen or ""))
 
@@ -230,40 +233,40 @@ def outcomes(
     at: str = "",
     asked: str = "",
     tools: Iterable[int] = (),
-) -> QuerySet[LabelledOutcome]:
+) -> list[Outcome]:
     """Exactly the labelled requests that a figure counts. `wrong`: of a side (model, embedding); `at`: of its wrong
     answers those at covered or uncovered pairs, in `cluster` where that is given, or UNSPOKEN; without a model read the
     embedding's side (`side_of`). `asked`: `both` for those that both sides were asked; `tools`: a right tool is one of
-    these."""
-    found = LabelledOutcome.objects.all()
-    if asked == "both":
-        found = found.filter(**{f"{side}_wrong__isnull": False for side in SIDES})
-    if tools:
-        found = found.filter(gold__overlap=list(tools))
+    these. A query where wrong answers of a cluster are asked for."""
+    rows: Sequence[Outcome] = counted().outcomes
     if domain:
-        found = found.filter(domain=domain)
+        rows = [row for row in rows if row.domain == domain]
     if cluster:
-        found = found.filter(clusters__contains=[cluster])
+        rows = [row for row in rows if cluster in row.clusters]
+    if wanted := set(tools):
+        rows = [row for row in rows if not wanted.isdisjoint(row.gold)]
     if group == EXCEPTIONS:
-        found = found.filter(is_exception=True)
-    elif group and group != ALL:
-        found = found.filter(group=group)
+        rows = [row for row in rows if row.is_exception]
+    elif group not in ("", ALL):
+        rows = [row for row in rows if row.group == group]
     if source:
-        found = found.filter(source=source)
+        rows = [row for row in rows if row.source == source]
+    if asked == "both":
+        rows = [row for row in rows if row.of_both]
     if wrong:
-        found = found.filter(**{f"{wrong}_wrong": True})
+        rows = [row for row in rows if row.wrong(wrong)]
     if at == UNSPOKEN:
-        found = found.filter(unspoken__isnull=False)
+        rows = [row for row in rows if row.unspoken is not None]
     elif wrong and at:
-        found = found.filter(**{f"{wrong}_at": at})
+        rows = [row for row in rows if row.miss(wrong)[2] == at]
         if cluster:
-            own = ClusterRollup.objects.filter(pk=cluster).values("cluster__tool_ids")
-            held = {pk for ids in own.values_list("cluster__tool_ids", flat=True) for pk in ids}
-            found = found.filter(**{f"{wrong}_tool__in": held})
-    return found
+            ids = Cluster.objects.filter(pk=cluster).values_list("tool_ids", flat=True)
+            own = set(chain.from_iterable(ids))
+            rows = [row for row in rows if row.miss(wrong)[0] in own]
+    return list(rows)
 
 
-def side_of(figures: DomainFigures) -> str:
+def side_of(figures: DomainPoint) -> str:
     """Whose wrong answers the figures count: the model's, or without one the embedding's."""
     return MODEL if figures.model_id else "embedding"
 
@@ -283,30 +286,22 @@ class Asked:
     theirs: int = 0
 
 
-def asked_by_group(domains: Collection[str], side: str) -> dict[str, dict[str, Asked]]:
-    """{domain: {all, covered, exceptions, uncovered, outside: counts}} from one query, so that what stands beside each
-    other is of the same requests."""
-    columns = ("domain", "group", "model_wrong", "embedding_wrong", f"{side}_at", "is_exception")
-    rows: Any = LabelledOutcome.objects.filter(domain__in=domains).order_by()
-    alike = rows.values_list(*columns, Q(unspoken__isnull=False)).annotate(Count("pk"))
-    found = {domain: {group: Counter[str]() for group in (ALL, *LINES)} for domain in domains}
-    for domain, group, ours, theirs, at, is_exception, unspoken, many in alike:
-        both = ours is not None and theirs is not None
-        counts = {
-            "n": True,
-            "wrong": ours if side == MODEL else theirs,
-            "gap": at == UNCOVERED,
-            "unspoken": unspoken,
-            "both": both,
-            "ours": both and ours,
-            "theirs": both and theirs,
-        }
-        of = {name: many for name, counted in counts.items() if counted}
-        found[domain][ALL].update(of)
-        found[domain][group].update(of)
-        if is_exception:
-            found[domain][EXCEPTIONS].update(of)
-    return {domain: {group: Asked(**of) for group, of in groups.items()} for domain, groups in found.items()}
+def asked_by_group(domain: str, side: str) -> dict[str, Asked]:
+    """{all, covered, exceptions, uncovered, outside: counts}."""
+    found = {}
+    for group in (ALL, *LINES):
+        rows = outcomes(domain=domain, group=group)
+        both = [row for row in rows if row.of_both]
+        found[group] = Asked(
+            len(rows),
+            sum(bool(row.wrong(side)) for row in rows),
+            sum(row.miss(side)[2] == UNCOVERED for row in rows),
+            sum(row.unspoken is not None for row in rows),
+            len(both),
+            sum(bool(row.model_wrong) for row in both),
+            sum(bool(row.embedding_wrong) for row in both),
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +309,8 @@ class ShownOutcome:
     """`text` is empty where the reader may not see it, or no text is kept; `url` then too. `confused`: of a wrong
     answer of the side that is shown, the right tool it counts at and the one that was chosen (None: no tool)."""
 
-    id: int
     source: str
-    of: int  # id of the benchmark item, sample or request
+    id: int  # of the benchmark item, sample or request
     text: str
     url: str
     right: list[str]
@@ -329,26 +323,21 @@ class ShownOutcome:
     unspoken: tuple[int, str] | None  # id and code of the rule that decides, whose clause was not chosen
 
 
-def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownOutcome]:
-    """A part of `outcomes(...)` for a page; at most four queries. Select nothing related before."""
-    rows = list(found)
-    readable = {source for source, route in PAGES.items() if may(reader, route)}
-    told = _texts([row for row in rows if row.source in readable])
+def shown_outcomes(rows: Sequence[Outcome], reader: Any) -> list[ShownOutcome]:
+    """For a page; at most five queries."""
+    told = _texts([row for row in rows if may(reader, PAGES[Source(row.source)])])
     tools = {pk for row in rows for pk in (*row.gold, row.model_chose, row.embedding_chose) if pk}
     names = dict(Tool.objects.filter(pk__in=tools).order_by().values_list("pk", "name"))
-    rules = {row.unspoken_id for row in rows if row.unspoken_id}
-    codes = dict(Rule.objects.filter(pk__in=rules).values_list("pk", "code")) if rules else {}
+    rules = {row.unspoken for row in rows if row.unspoken}
+    codes = dict(Rule.objects.filter(pk__in=rules).values_list("pk", "code"))
     shown = []
     for row in rows:
-        asked = row.model_wrong is not None
-        tool = row.model_tool if asked else row.embedding_tool
-        chose = row.model_chose if asked else row.embedding_chose
+        tool, chose, _ = row.miss(MODEL if row.model_wrong is not None else "embedding")
         shown.append(
             ShownOutcome(
-                row.pk,
                 row.source,
-                row.item_id or row.sample_id or row.request_id or 0,
-                *told.get(row.pk, ("", "")),
+                row.of,
+                *told.get((row.source, row.of), ("", "")),
                 [names[tool] for tool in row.gold if tool in names],
                 names.get(row.model_chose or 0),
                 names.get(row.embedding_chose or 0),
@@ -356,26 +345,28 @@ def shown_outcomes(found: Iterable[LabelledOutcome], reader: Any) -> list[ShownO
                 row.model_wrong,
                 row.embedding_wrong,
                 (names.get(tool, ""), names.get(chose or 0)) if tool else None,
-                (row.unspoken_id, codes[row.unspoken_id]) if row.unspoken_id else None,
+                (row.unspoken, codes[row.unspoken]) if row.unspoken in codes else None,
             )
         )
     return shown
 
 
-def _texts(rows: Sequence[LabelledOutcome]) -> dict[int, tuple[str, str]]:
-    """{id: its text and where that stands}; one query. Of a benchmark the page that begins with its item."""
-    if not rows:
-        return {}
-    by_id, told = {row.pk: row for row in rows}, {}
-    found = LabelledOutcome.objects.filter(pk__in=by_id).order_by()
-    columns = ("item__benchmark", "item__data__query", "sample__query", "request__query")
-    for pk, benchmark, *texts in found.values_list("pk", *columns):
-        row = by_id[pk]
-        page, after = (
-            (benchmark, f"?after={row.item_id - 1}") if row.item_id else (row.sample_id or row.request_id, "")
-        )
-        address = reverse(PAGES[Source(row.source)], args=[page])
-        told[pk] = next(filter(None, texts), ""), address + after
+TEXTS = {
+    Source.BENCHMARK: BenchmarkItem.objects.values_list("pk", "data__query", "benchmark"),
+    Source.SAMPLE: Sample.objects.values_list("pk", "query", "pk"),
+    Source.PRODUCTION: RetrievalRequest.objects.values_list("pk", "query", "pk"),
+}
+
+
+def _texts(rows: Sequence[Outcome]) -> dict[tuple[str, int], tuple[str, str]]:
+    """{(source, id): its text and where that stands}; a query a source. Of a benchmark the page that begins with its
+    item."""
+    told = {}
+    for source in {row.source for row in rows}:
+        ids = [row.of for row in rows if row.source == source]
+        for pk, text, page in TEXTS[Source(source)].filter(pk__in=ids):
+            after = f"?after={pk - 1}" if source == Source.BENCHMARK else ""
+            told[source, pk] = text or "", reverse(PAGES[Source(source)], args=[page]) + after
     return told
 
 
@@ -390,7 +381,7 @@ class Gap:
     """`tools`: the first few, those that are mistaken for each other first; `failing`: requests that get a look-alike
     which no rule tells apart; `suggestion`: a draft rule over two of its open tools, the strongest."""
 
-    row: ClusterRollup
+    row: ClusterCount
     tools: list[Tool]
     failing: list[ShownOutcome]
     suggestion: RuleSuggestion | None
@@ -401,23 +392,24 @@ class Gap:
         return self.row.tools - len(self.tools)
 
 
-def gaps_shown(rows: Sequence[ClusterRollup], reader: Any, side: str = MODEL) -> list[Gap]:
+def gaps_shown(rows: Sequence[ClusterCount], reader: Any, side: str = MODEL) -> list[Gap]:
     """Clusters of one domain; at most nine queries for all."""
     home = {tool: row.pk for row in rows for tool in row.cluster.tool_ids}
-    missed = LabelledOutcome.objects.filter(
-        clusters__overlap=[row.pk for row in rows], **{f"{side}_at": UNCOVERED}
-    )
-    columns = ("pk", f"{side}_tool", f"{side}_chose")
-    wrong: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for one in missed.order_by("pk").values_list(*columns):
-        if one[1] in home and len(wrong[home[one[1]]]) < SHOWN_FAILING:
-            wrong[home[one[1]]].append(one)
-    wanted = [pk for found in wrong.values() for pk, _, _ in found]
-    told = {one.id: one for one in shown_outcomes(LabelledOutcome.objects.filter(pk__in=wanted), reader)}
+    wrong: defaultdict[int, list[Outcome]] = defaultdict(list)
+    for one in counted().outcomes:
+        tool, _, at = one.miss(side)
+        if at == UNCOVERED and tool in home and len(wrong[home[tool]]) < SHOWN_FAILING:
+            wrong[home[tool]].append(one)
+    wanted = [one for found in wrong.values() for one in found]
+    told = {(one.source, one.id): one for one in shown_outcomes(wanted, reader)}
     first = {
         row.pk: list(
             dict.fromkeys(
-                [*(pk for one in wrong[row.pk] for pk in one[1:]), *row.open_tools, *row.cluster.tool_ids]
+                [
+                    *(pk for one in wrong[row.pk] for pk in one.miss(side)[:2] if pk),
+                    *row.open_tools,
+                    *row.cluster.tool_ids,
+                ]
             )
         )[:SHOWN_TOOLS]
         for row in rows
@@ -430,7 +422,7 @@ def gaps_shown(rows: Sequence[ClusterRollup], reader: Any, side: str = MODEL) ->
         Gap(
             row,
             [tools[pk] for pk in first[row.pk] if pk in tools],
-            [told[pk] for pk, _, _ in wrong[row.pk]],
+            [told[one.source, one.of] for one in wrong[row.pk]],
             draft,
             bool(today and row.cluster.due and row.cluster.due < today),
         )

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from django.db import models
 from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.fields.json import KT
 
@@ -20,12 +21,12 @@ from evaluation.benchmarks.selectors import RESULTS, TIERS
 from evaluation.core.confusion import EMBEDDING, MODEL, Outcome
 from evaluation.core.coverage import UNCOVERED
 from evaluation.core.items import is_exception
+from evaluation.coverage.counted import counted
 from evaluation.models import (
     Benchmark,
     BenchmarkItem,
     Evaluation,
     KeptOutAnswer,
-    LabelledOutcome,
     Prediction,
     RetrievalRequest,
 )
@@ -36,7 +37,13 @@ from synthesis.samples.staleness import APPROVED, OUTDONE, READY, without_stale
 from trace_site.database import database_now
 from training.models import Model
 
-Source = LabelledOutcome.Source
+
+class Source(models.TextChoices):
+    BENCHMARK = "benchmark"
+    SAMPLE = "sample", "approved sample"
+    PRODUCTION = "production", "reported request"
+
+
 Decode = Evaluation.Decode
 ANSWERS = (
     Decode.FAST,
@@ -49,10 +56,10 @@ Label = tuple[str, ...]  # names of the right tools
 
 
 class Labelled(NamedTuple):
-    """`of`: the field of LabelledOutcome that names its row, and the row's id. `unspoken`: see LabelledOutcome."""
+    """`of`, `unspoken`: see `counted.Outcome`."""
 
     source: str
-    of: tuple[str, int]
+    of: int
     outcome: Outcome
     is_exception: bool = False
     unspoken: int | None = None
@@ -227,8 +234,7 @@ def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]
                 firsts = {side: of[one.item] for side, of in answers.items() if one.item in of}
                 wrong = firsts.get(MODEL, one.names[0]) not in one.names
                 unspoken = clauses.unspoken(sides[MODEL], one) if wrong else None
-                of = ("item_id", one.item)
-                yield Source.BENCHMARK, of, one.names, one.key, firsts, one.is_exception, unspoken
+                yield Source.BENCHMARK, one.item, one.names, one.key, firsts, one.is_exception, unspoken
 
 
 def _first(names: list[str] | None) -> str:
@@ -253,7 +259,7 @@ def _of_samples(model: Model) -> Iterator[Row]:
     for pk, query, names in standing.order_by("pk").values_list("pk", "query", "answer"):
         key, firsts = answers[pk]
         if text_key(query) == key:
-            yield Source.SAMPLE, ("sample_id", pk), tuple(names), key, firsts
+            yield Source.SAMPLE, pk, tuple(names), key, firsts
 
 
 def label_of(verdict: str, expected: list[str], tools: list[str]) -> Label:
@@ -277,7 +283,7 @@ def _of_requests(model: Model | None) -> Iterator[Row]:
         if model is not None and by == model.pk:
             firsts[MODEL] = _first(tools)
         if names and firsts:
-            yield Source.PRODUCTION, ("request_id", pk), names, text_key(query) if query else "", firsts
+            yield Source.PRODUCTION, pk, names, text_key(query) if query else "", firsts
 
 
 # What suggested rules rest on.
@@ -288,16 +294,25 @@ OFTEN = 2  # wrong answers between two tools that are no look-alikes
 def failing_requests(domain: str) -> list[tuple[str, str, str]]:
     """(request, the right tool, the one that the shown model chose), of look-alikes that no rule tells apart, and of
     other tools where it happened OFTEN. Only texts of benchmarks are told, which all roles read; else the text is
-    empty. Two queries."""
-    columns = ("item__data__query", "model_tool", "model_chose", "model_at")
-    rows = LabelledOutcome.objects.filter(domain=domain, model_wrong=True, model_chose__isnull=False)
-    found = list(rows.order_by("pk").values_list(*columns))
-    times = Counter((right, chosen) for _, right, chosen, _ in found)
+    empty. Three queries."""
+    found = [
+        row
+        for row in counted().outcomes
+        if row.domain == domain and row.model_wrong and row.model_chose is not None
+    ]
+    times = Counter((row.model_tool, row.model_chose) for row in found)
     names = dict(Tool.objects.filter(pk__in={pk for pair in times for pk in pair}).values_list("pk", "name"))
+    items = [row.of for row in found if row.source == Source.BENCHMARK]
+    texts = dict(BenchmarkItem.objects.filter(pk__in=items).values_list("pk", KT("data__query")))
     return sorted(
-        (text or "", names[right], names[chosen])
-        for text, right, chosen, at in found
-        if (at == UNCOVERED or times[right, chosen] >= OFTEN) and {right, chosen} <= names.keys()
+        (
+            texts.get(row.of, "") if row.source == Source.BENCHMARK else "",
+            names[row.model_tool or 0],
+            names[row.model_chose or 0],
+        )
+        for row in found
+        if (row.model_at == UNCOVERED or times[row.model_tool, row.model_chose] >= OFTEN)
+        and {row.model_tool, row.model_chose} <= names.keys()
     )
 
 

@@ -9,10 +9,12 @@ from django.utils.http import urlencode
 
 from catalog.models import Cluster, Tool
 from catalog.selectors import pair_reasons, tools_by_id
+from evaluation.core.confusion import MODEL
 from evaluation.core.coverage import pair_of
-from evaluation.coverage.gaps import STATE_GROUPS, UNSPOKEN, Gap, cluster_rollup
+from evaluation.coverage.gaps import UNSPOKEN, Gap, cluster_count
+from evaluation.coverage.outcomes import Source
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, RuleName, coverage
-from evaluation.models import DomainFigures, LabelledOutcome
+from evaluation.models import DomainPoint
 from rules.models import Rule, RuleVersion
 from rules.selectors import newest_readings
 
@@ -66,7 +68,7 @@ GROUPS_OF_STATES = {
 
 
 def domain_coverage(slug: str) -> DomainCoverage:
-    """Without its recall; raises Http404."""
+    """Raises Http404."""
     for page in coverage(slug):
         return page
     raise Http404
@@ -138,11 +140,6 @@ def state_parts(domain: str, states: Mapping[str, int]) -> list[dict[str, Any]]:
     ]
 
 
-def without_rule(page: DomainCoverage) -> int:
-    """Clusters of which no rule tells any pair apart; `?state=open` lists them."""
-    return sum(page.totals.states[state] for state in STATE_GROUPS["open"])
-
-
 def write_url(domain: str, tools: Iterable[int], suggestion: int | None = None) -> str:
     """The rule editor with a suggested rule or with these tools filled in."""
     if suggestion:
@@ -152,7 +149,7 @@ def write_url(domain: str, tools: Iterable[int], suggestion: int | None = None) 
 
 
 # who is asked, in words; what a group of requests is, and where a wrong answer goes
-SIDE_WORDS = {"model": "the {}", "embedding": "plain embedding search"}
+EMBEDDING_WORDS = "plain embedding search"
 GROUP_WORDS = {
     "covered": "where a rule tells look-alikes apart",
     "exceptions": "whose rule leads to another tool than its target",
@@ -168,17 +165,18 @@ AT_WORDS = {
 
 
 SOURCE_WORDS: dict[str, str] = {
-    LabelledOutcome.Source.BENCHMARK: "from a benchmark",
-    LabelledOutcome.Source.SAMPLE: "from an approved sample",
-    LabelledOutcome.Source.PRODUCTION: "from a reported request",
+    Source.BENCHMARK: "from a benchmark",
+    Source.SAMPLE: "from an approved sample",
+    Source.PRODUCTION: "from a reported request",
 }
 
 
-def model_words(figures: DomainFigures) -> str:
+def model_words(figures: DomainPoint) -> str:
     """Whose figures they are."""
     if figures.model_id is None:
-        return "plain embedding search"
-    return "champion" if figures.alias == "champion" else f"newest model ({figures.model_id})"
+        return EMBEDDING_WORDS
+    names = {"champion": "the champion", "newest": f"the newest model ({figures.model_id})"}
+    return names.get(figures.alias, f"model {figures.model_id}")
 
 
 def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any]]:
@@ -205,7 +203,7 @@ def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any
 
 
 def request_words(
-    figures: DomainFigures,
+    figures: DomainPoint,
     given: Mapping[str, str],
     cluster: Cluster | None,
     tools: Sequence[Tool],
@@ -227,17 +225,11 @@ def request_words(
     if given["asked"]:
         parts.append("that both the model and the embedding were asked")
     if given["wrong"]:
-        who = SIDE_WORDS[given["wrong"]].format(model_words(figures))
+        who = model_words(figures) if given["wrong"] == MODEL else EMBEDDING_WORDS
         at = AT_WORDS.get(given["at"], "")
         does = "confuses" if at and given["at"] != UNSPOKEN else "gets wrong"
         parts.append(f"that {who} {does} {at}".rstrip())
     return " ".join(parts)
-
-
-def found_rows(page: DomainCoverage, search: str) -> list[ClusterRow]:
-    """As they are ranked; every word must occur in the label or a tool's name."""
-    words = search.casefold().split()
-    return [row for row in page.ranked if all(word in row.words for word in words)]
 
 
 def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, Any]:
@@ -252,7 +244,7 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
         "label": STATES[row.state],
         "meaning": STATES[row.state].meaning,
         "write_url": write_url(page.domain, (tool.id for tool in row.tools)),
-        "rollup": cluster_rollup(row.id),
+        "count": cluster_count(page.domain, row.id),
     }
 
 

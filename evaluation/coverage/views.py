@@ -31,12 +31,13 @@ from evaluation.core.coverage import COVERED, LINES, STATES, UNCOVERED
 from evaluation.core.layout import layout
 from evaluation.core.metrics import ALL
 from evaluation.coverage import pages
+from evaluation.coverage.counted import counted, figures_by_domain
 from evaluation.coverage.gaps import (
     PAGES,
+    STATE_GROUPS,
     UNSPOKEN,
     ClusterFilter,
     clusters,
-    domain_rollups,
     gaps_shown,
     narrowed,
     outcomes,
@@ -45,16 +46,15 @@ from evaluation.coverage.gaps import (
     shown_outcomes,
     side_of,
 )
-from evaluation.coverage.one_count import one_count
-from evaluation.coverage.outcomes import WINDOW
+from evaluation.coverage.outcomes import WINDOW, Source
 from evaluation.coverage.selectors import ClusterRow, edition
-from evaluation.models import ClusterPlace, DomainRollup, LabelledOutcome
+from evaluation.models import ClusterPlace, DomainPoint
 from rules.models import Rule, RuleVersion
 from trace_site.access import may, needed
 from trace_site.database import database_now
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import SIZE, Page, keyset, number_of, numbers_of
+from trace_site.paging import SIZE, Page, number_of, numbers_of, sliced
 
 CSV_COLUMNS = (
     *("rank", "cluster", "state", "expected_wrong", "low", "high", "of_requests", "labelled", "wrong"),
@@ -63,7 +63,7 @@ CSV_COLUMNS = (
 )
 REQUEST_FILTERS = {
     "group": (ALL, *LINES),
-    "source": LabelledOutcome.Source.values,
+    "source": Source.values,
     "wrong": SIDES,
     "at": (COVERED, UNCOVERED, ELSEWHERE, UNSPOKEN),
     "asked": ("both",),
@@ -107,19 +107,18 @@ def acting(user: Any) -> dict[str, Any]:
     }
 
 
-def rolled_up(domain: str) -> DomainRollup:
-    """The figures of a domain as counted last. Raises Http404."""
-    row = domain_rollups().get(domain)
+def figures_of(domain: str) -> DomainPoint:
+    """Of a domain as counted last. Raises Http404."""
+    row = figures_by_domain().get(domain)
     if row is None:
         raise Http404
     return row
 
 
 @require_GET
-@one_count
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain as counted last, by rank, for a spreadsheet."""
-    figures, chosen = rolled_up(domain), ClusterFilter.of(request.GET)
+    figures, chosen = figures_of(domain), ClusterFilter.of(request.GET)
     found = clusters(domain, chosen)
     ids = [pk for row in found for pk in row.cluster.tool_ids]
     names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
@@ -143,7 +142,6 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def cluster_list(request: HttpRequest) -> HttpResponse:
     """A domain's clusters as counted last, by rank; filters keep that order."""
     domains = list(Domain.objects.all())
@@ -152,7 +150,7 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
     domain = next((one for one in domains if one.slug == request.GET.get("domain", domains[0].slug)), None)
     if domain is None:
         raise Http404
-    figures, chosen = domain_rollups().get(domain.slug), ClusterFilter.of(request.GET)
+    figures, chosen = figures_by_domain(domains).get(domain.slug), ClusterFilter.of(request.GET)
     after = number_of(request.GET.get("after", ""), 9)
     found = clusters(domain.slug, chosen, after=after, size=PAGE + 1)
     shown = found[:PAGE]
@@ -163,7 +161,7 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
         "figures": figures,
         "gaps": pages.gap_lines(domain.slug, gaps_shown(shown, request.user, side), side),
         "keyset": Page(shown, str(after or ""), more),
-        "total": narrowed(domain.slug, chosen).count(),
+        "total": len(narrowed(domain.slug, chosen)),
         "chosen": chosen,
         "query": request.GET.urlencode(),
         "here": request.get_full_path(),
@@ -181,11 +179,10 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def request_list(request: HttpRequest, domain: str) -> HttpResponse:
     """The labelled requests behind a number, with what is chosen for each. What names nothing leads nowhere, rather
     than to a list of something else."""
-    figures, asked = rolled_up(domain), request.GET
+    figures, asked = figures_of(domain), request.GET
     given: dict[str, Any] = {name: asked.get(name, "") for name in REQUEST_FILTERS}
     if any(value and value not in REQUEST_FILTERS[name] for name, value in given.items()):
         raise Http404
@@ -204,13 +201,13 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
         cluster=cluster.pk if cluster else 0,
         tools=[*tools] or (version.tool_ids if version else ()),
     )
-    page, total = keyset(found, request.GET.get("after", "")), found.count()
+    page, total = sliced(found, request.GET.get("after", ""), SIZE), len(found)
     context = {
         "figures": figures,
         "domain": figures.domain,
         "page": page,
         "rows": shown_outcomes(page.rows, request.user),
-        "sources": dict(LabelledOutcome.Source.choices),
+        "sources": dict(Source.choices),
         "groups": pages.GROUP_WORDS,
         "total": total,
         "said": pages.request_words(figures, given, cluster, [*tools.values()], version, total),
@@ -221,19 +218,16 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def pair_list(request: HttpRequest, domain: str) -> HttpResponse:
     """The pairs of look-alikes behind a number, as rules stand now."""
     state = request.GET.get("state", pages.ALL_PAIRS)
     if state not in pages.PAIRS:
         raise Http404
     found = pages.pairs(pages.domain_coverage(domain), state)
-    after = number_of(request.GET.get("after", ""), 9)
-    more = str(after + SIZE) if len(found) > after + SIZE else None
     context = {
         "domain": get_object_or_404(Domain, pk=domain),
         "total": len(found),
-        "page": Page(found[after : after + SIZE], str(after or ""), more),
+        "page": sliced(found, request.GET.get("after", ""), SIZE),
         "state": state,
         "states": pages.PAIRS,
     }
@@ -273,7 +267,7 @@ def _cluster_page(
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
         return redirect(pages.clusters_url(domain))
     panel = pages.panel(page, row, number_of(request.GET.get("against", "")))
-    side = side_of(figures) if (figures := domain_rollups().get(domain)) else MODEL
+    side = side_of(figures) if (figures := counted().domains.get(domain)) else MODEL
     context = {
         **panel,
         "cluster": cluster,
@@ -401,7 +395,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
     context = {
         "domains": domains,
         "page": page,
-        "open": pages.without_rule(page),
+        "open": sum(page.totals.states[state] for state in STATE_GROUPS["open"]),
         "states": pages.state_parts(page.domain, page.totals.states),
         "panel": pages.panel(page, row) if row else None,
     }
@@ -457,9 +451,8 @@ def map_tools(request: HttpRequest, domain: str) -> JsonResponse:
 @require_GET
 def map_search(request: HttpRequest, domain: str) -> JsonResponse:
     """Clusters and tools whose words are found: all matching ids to light up, and the first few to choose from."""
-    page, text = pages.domain_coverage(domain), request.GET.get("q", "").strip()
-    rows = pages.found_rows(page, text) if text else []
-    words = text.casefold().split()
+    page, words = pages.domain_coverage(domain), request.GET.get("q", "").casefold().split()
+    rows = [row for row in page.ranked if words and all(word in row.words for word in words)]
 
     def matching(row: ClusterRow) -> list[dict[str, Any]]:
         named = [tool for tool in row.tools if all(word in tool.name.casefold() for word in words)]

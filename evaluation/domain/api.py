@@ -10,19 +10,18 @@ from rest_framework.response import Response
 
 from catalog.models import Tool
 from evaluation.core.coverage import STATES
+from evaluation.coverage.counted import figures_by_domain
 from evaluation.coverage.gaps import (
     COSTS,
     STATE_GROUPS,
     ClusterFilter,
     clusters,
     confusion_by_group,
-    domain_rollups,
     trend,
 )
-from evaluation.coverage.one_count import one_count
-from evaluation.coverage.views import rolled_up
+from evaluation.coverage.views import figures_of
 from evaluation.domain import selectors
-from evaluation.models import DomainFigures
+from evaluation.models import DomainPoint
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, number_key, page_limit
@@ -50,7 +49,7 @@ class FiguresOut(Shape):
     counted_at: datetime = field(source="at")
     clustering: int | None = field("version; null: no look-alikes were looked for")
     model: int | None = field("null: the embedding answers", source="model_id")
-    alias: str = field("champion or newest; empty: no model")
+    alias: str = field("champion or newest; empty: neither, or no model")
     tools: int
     rules: int
     pairs: int = field("of look-alikes, in clusters that are not dismissed")
@@ -121,7 +120,7 @@ class GapsIn(InputSerializer):
     q: str = field(default="", max_length=200)
 
 
-def _figures(of: DomainFigures) -> DomainFigures:
+def _figures(of: DomainPoint) -> DomainPoint:
     """Groups in their order."""
     of.groups = {group: of.groups[group] for group in confusion_by_group(of)}
     return of
@@ -144,8 +143,8 @@ class CoverageList(ApiView):
     def get(self, request: Request) -> Response:
         """List the coverage of every domain. The figures of their pages."""
         size, after = page_limit(request), request.query_params.get("after", "")
-        found = [row for slug, row in sorted(domain_rollups().items()) if slug > after][: size + 1]
-        told = [_told(page) for page in selectors.domain_pages(found[:size])]
+        found = [row for slug, row in sorted(figures_by_domain().items()) if slug > after][: size + 1]
+        told = [_told(selectors.domain_page(row)) for row in found[:size]]
         following = found[size - 1].domain_id if len(found) > size else None
         return Response({"results": CoverageOut(told, many=True).data, "next": following})
 
@@ -154,7 +153,7 @@ class CoverageOne(ApiView):
     @extend_schema(responses={200: CoverageOneOut, 404: NO_DOMAIN})
     def get(self, request: Request, domain: str) -> Response:
         """Read a domain's coverage. With its trend over rules, clusters and models."""
-        told = _told(selectors.domain_page(rolled_up(domain)))
+        told = _told(selectors.domain_page(figures_of(domain)))
         told.trend = [_figures(point) for point in trend(domain)]
         return Response(CoverageOneOut(told).data)
 
@@ -163,11 +162,11 @@ class CoverageGaps(ApiView):
     @extend_schema(parameters=[GapsIn], responses={200: page_of(GapOut), 404: NO_DOMAIN})
     def get(self, request: Request, domain: str) -> Response:
         """List a domain's clusters by rank. Those with the most wrong answers expected first."""
-        rolled_up(domain)
+        figures_of(domain)
         asked = self.read_query(GapsIn)
         chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
         size, after = page_limit(request), number_key(request)
-        found: list[Any] = list(clusters(domain, chosen, after=after, size=size + 1))
+        found: list[Any] = [*clusters(domain, chosen, after=after, size=size + 1)]
         shown = found[:size]
         ids = [pk for row in shown for pk in row.cluster.tool_ids]
         names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
@@ -178,7 +177,7 @@ class CoverageGaps(ApiView):
 
 
 urlpatterns = [
-    path("coverage", one_count(CoverageList.as_view()), name="api-coverage-list"),
-    path("coverage/<slug:domain>", one_count(CoverageOne.as_view()), name="api-coverage"),
-    path("coverage/<slug:domain>/gaps", one_count(CoverageGaps.as_view()), name="api-coverage-gaps"),
+    path("coverage", CoverageList.as_view(), name="api-coverage-list"),
+    path("coverage/<slug:domain>", CoverageOne.as_view(), name="api-coverage"),
+    path("coverage/<slug:domain>/gaps", CoverageGaps.as_view(), name="api-coverage-gaps"),
 ]

@@ -1,8 +1,8 @@
 """The published rules of a domain beside each other: how many samples each has, what share of what was written for it
 holds, how often the first tool is right where it decides, whether its code is cited; and what training would change.
 
-Samples and labelled requests are read from rollups, citations from the traces of the shown model's newest evaluations,
-which never change.
+Labelled requests are of the newest count, samples of their counters, citations from the traces of the newest
+evaluations of the shown model, which never change.
 """
 
 from collections import Counter, defaultdict
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from django.db import connection
 from django.db.models import F, Q, Sum
 
 from evaluation.benchmarks.selectors import RESULTS
+from evaluation.coverage.counted import Outcome, counted
 from evaluation.coverage.gaps import share
 from evaluation.coverage.selectors import champion_versions, read_samples, stamps
 from evaluation.domain.selectors import DomainPage
@@ -25,19 +25,19 @@ from synthesis.samples.counts import BY_RULE
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 
 FEWEST = 3  # requests below which nothing is called weak
-BANDS = ((0, 0), (1, 9), (10, 19), (20, None))  # approved samples of a rule
+# approved samples of a rule
+BANDS: dict[str, tuple[int, int | None]] = {
+    "0-0": (0, 0),
+    "1-9": (1, 9),
+    "10-19": (10, 19),
+    "20-": (20, None),
+}
 SHOWS = {
     "": "all rules",
     "weak": "weak recall or citation",
     "untaught": "not learned by the champion",
     "unsampled": "no approved sample",
 }
-REQUESTS = """
-SELECT v.id, count(*), count(*) FILTER (WHERE o.{side}_wrong),
-       count(o.embedding_wrong), count(*) FILTER (WHERE o.embedding_wrong)
-FROM rules_ruleversion v JOIN evaluation_labelledoutcome o ON o.gold && (v.confusable_ids || v.target_id)
-WHERE v.id = ANY(%s) AND o.{side}_wrong IS NOT NULL GROUP BY v.id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class NextTraining:
 
 
 def rule_rows(page: DomainPage) -> list[RuleRow]:
-    """The weakest first; seven queries, and one more where traces or samples were not read yet."""
+    """The weakest first; six queries, and one more where traces or samples were not read yet."""
     published = RuleVersion.objects.filter(rule__published_id=F("pk"), rule__domain=page.domain)
     versions = list(published.select_related("rule").defer("text", "clauses", "tests").order_by("rule__code"))
     ids = [version.pk for version in versions]
@@ -119,7 +119,7 @@ def rule_rows(page: DomainPage) -> list[RuleRow]:
         written[version][machine] += n
     approved = read_samples(stamps().samples)
     learned, cited = champion_versions(), citations(page.figures.model_id)
-    asked = requests_of(ids, page.side)
+    asked = requests_of(versions, page.side)
     rows = []
     for version in versions:
         has, (cites, traces) = written[version.pk], cited.get(version.rule.code, (0, 0))
@@ -130,7 +130,7 @@ def rule_rows(page: DomainPage) -> list[RuleRow]:
                 has[Sample.Machine.READY],
                 has[Sample.Machine.DROPPED],
                 version.pk in learned,
-                *asked.get(version.pk, (0, 0, 0, 0)),
+                *asked[version.pk],
                 cites,
                 traces,
             )
@@ -144,11 +144,19 @@ def _least(rate: Rate | None) -> float:
     return rate.value if rate and rate.value is not None else 2.0
 
 
-def requests_of(versions: Sequence[int], side: str) -> dict[int, tuple[int, int, int, int]]:
-    """{version: labelled requests, wrong ones, those the embedding was asked, its wrong ones}; one query."""
-    with connection.cursor() as cursor:
-        cursor.execute(REQUESTS.format(side=side), [list(versions)])
-        return {row[0]: row[1:] for row in cursor.fetchall()}
+def requests_of(versions: Sequence[RuleVersion], side: str) -> dict[int, tuple[int, int, int, int]]:
+    """{version: labelled requests, wrong ones, those the embedding was asked, its wrong ones}."""
+    of_tool: defaultdict[int, list[Outcome]] = defaultdict(list)
+    for row in counted().outcomes:
+        for tool in row.gold if row.wrong(side) is not None else ():
+            of_tool[tool].append(row)
+    found = {}
+    for version in versions:
+        asked = {(row.source, row.of): row for tool in version.tool_ids for row in of_tool[tool]}.values()
+        theirs = [row.embedding_wrong for row in asked if row.embedding_wrong is not None]
+        wrong = sum(bool(row.wrong(side)) for row in asked)
+        found[version.pk] = len(asked), wrong, len(theirs), sum(theirs)
+    return found
 
 
 def citations(model: int | None) -> dict[str, tuple[int, int]]:
@@ -173,18 +181,10 @@ def _citations(evaluations: tuple[int, ...]) -> dict[str, tuple[int, int]]:
     return {code: (sum(told), len(told)) for code, told in found.items()}
 
 
-def band_of(text: str) -> tuple[int, int | None] | None:
-    return next((band for band in BANDS if band_key(band) == text), None)
-
-
-def band_key(band: tuple[int, int | None]) -> str:
-    return f"{band[0]}-{'' if band[1] is None else band[1]}"
-
-
 def density_figure(rows: Sequence[RuleRow], address: str) -> BarChart | None:
     """Right first tools by how many samples the rules have, all requests of a band together. None: not measured."""
     bars = []
-    for band in BANDS:
+    for key, band in BANDS.items():
         of = [row for row in rows if row.shown_by("", band)]
         n = sum(row.n for row in of)
         right = share(n - sum(row.wrong for row in of), n)
@@ -209,7 +209,7 @@ def density_figure(rows: Sequence[RuleRow], address: str) -> BarChart | None:
                 right.high,
                 n,
                 "accent",
-                f"{address}?samples={band_key(band)}",
+                f"{address}?samples={key}",
                 note,
             )
         )

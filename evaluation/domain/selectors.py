@@ -1,7 +1,7 @@
 """One domain as its page, report and API show it: how much is told apart, what goes wrong where it is not, and how that
 moved.
 
-It is read from rollups, as counted last, but for answers reported wrong, which are counted at the look; the number of
+It is read from the newest count, but for answers reported wrong, which are counted at the look; the number of
 queries does not depend on how much there is.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib.humanize.templatetags.humanize import apnumber
 from django.urls import reverse
@@ -21,26 +21,23 @@ from evaluation.core.comparison import WHERE
 from evaluation.core.confusion import EMBEDDING, MODEL, SIDES
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import WORSE
+from evaluation.coverage.counted import counted
 from evaluation.coverage.gaps import (
     UNSPOKEN,
     Asked,
     Confusion,
-    Gap,
     asked_by_group,
-    clusters,
-    gaps_shown,
     hold_most,
     share,
     side_of,
     trend,
 )
 from evaluation.coverage.pages import STATES, clusters_url, model_words, requests_url
-from evaluation.models import ClusterPlace, DomainPoint, DomainRollup
+from evaluation.models import ClusterPlace, DomainPoint
 from rules.models import RuleVersion
 from synthesis.core.agreement import FEWEST, Rate
 from trace_site.lib.charts import Dot, DotChart, DotRow, LineChart, Series, line_chart
 
-THIS_WEEK = 5  # gaps that the page shows
 LABELS = {
     ALL: "all requests",
     "covered": "a rule tells the look-alikes apart",
@@ -54,7 +51,7 @@ LABELS = {
 class DomainPage:
     """`asked`: labelled requests by group; `most`: how many of the first gaps hold most expected wrong answers."""
 
-    figures: DomainRollup
+    figures: DomainPoint
     asked: dict[str, Asked]
     most: int
 
@@ -80,7 +77,7 @@ class DomainPage:
         return self.asked["uncovered"].n < FEWEST
 
 
-def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | None:
+def shown_domain(rows: dict[str, DomainPoint], wanted: str) -> DomainPoint | None:
     """The one that is asked for, else that with the most expected wrong answers."""
     if wanted:
         return rows.get(wanted)
@@ -88,22 +85,9 @@ def shown_domain(rows: dict[str, DomainRollup], wanted: str) -> DomainRollup | N
     return order[0] if order else None
 
 
-def domain_pages(rows: Sequence[DomainRollup]) -> list[DomainPage]:
-    """Of rows that were counted together, and so for one model; two queries."""
-    domains = [row.domain_id for row in rows]
-    asked = asked_by_group(domains, side_of(rows[0])) if rows else {}
-    most = hold_most({row.domain_id: row.score for row in rows}) if rows else {}
-    return [DomainPage(row, asked[row.domain_id], most[row.domain_id]) for row in rows]
-
-
-def domain_page(figures: DomainRollup) -> DomainPage:
-    """Two queries."""
-    return domain_pages([figures])[0]
-
-
-def this_week(page: DomainPage, reader: Any, size: int = THIS_WEEK) -> list[Gap]:
-    """The first gaps; at most nine queries."""
-    return gaps_shown(clusters(page.domain, size=size), reader, page.side)
+def domain_page(figures: DomainPoint) -> DomainPage:
+    asked = asked_by_group(figures.domain_id, side_of(figures))
+    return DomainPage(figures, asked, hold_most(figures.domain_id, figures.score))
 
 
 # The sentence of the page.
@@ -230,7 +214,9 @@ def warnings(page: DomainPage) -> list[list[Said]]:
             wrong = {side: requests_url(page.domain, asked="both", wrong=side, **filters) for side in SIDES}
             found.append(
                 [
-                    Said(f"The {page.who} is worse than plain embedding search {WHERE[group]}: it gets "),
+                    Said(
+                        f"{page.who.capitalize()} is worse than plain embedding search {WHERE[group]}: it gets "
+                    ),
                     Said(str(asked.ours), wrong[MODEL]),
                     Said(" of "),
                     Said(str(asked.both), n),
@@ -260,7 +246,7 @@ def recall_figure(page: DomainPage) -> DotChart | None:
         n, ours = (asked.both, asked.ours) if both else (asked.n, asked.wrong)
         if not n:
             continue
-        dots = [_dot(page.who, "circle" if page.side == MODEL else "diamond", ours, n)]
+        dots = [_dot(page.who.removeprefix("the "), "circle" if page.side == MODEL else "diamond", ours, n)]
         dots += [_dot("plain embedding", "diamond", asked.theirs, n)] if both else []
         if group in ("covered", "uncovered"):
             told.append(
@@ -321,7 +307,7 @@ def right(wrong: Rate | None) -> Rate | None:
     return share(int(wrong.n - wrong.hits), int(wrong.n)) if wrong else None
 
 
-def domain_trend(figures: DomainRollup, size: int = SHOWN_POINTS) -> Trend:
+def domain_trend(figures: DomainPoint, size: int = SHOWN_POINTS) -> Trend:
     """At most two queries, at the first look at a count."""
     return _trend(figures.domain_id, figures.at, size)
 
@@ -425,7 +411,7 @@ class NotDrawn(Exception):
     """Nobody has looked at the map of these clusters yet."""
 
 
-def small_map(figures: DomainRollup) -> SmallMap | None:
+def small_map(figures: DomainPoint) -> SmallMap | None:
     """None before somebody looked at the map. One query, at the first look at a count."""
     try:
         return _small_map(figures.domain_id, figures.clustering, figures.at)
@@ -436,13 +422,13 @@ def small_map(figures: DomainRollup) -> SmallMap | None:
 @lru_cache(maxsize=64)
 def _small_map(domain: str, clustering: int | None, counted_at: datetime) -> SmallMap:
     of = {"cluster__clustering__domain": domain, "cluster__clustering__version": clustering}
-    stored = ClusterPlace.objects.filter(**of).values_list("x", "y", "radius", "cluster__rollup__state")
-    rows: list[tuple[int, int, int, str | None]] = list(stored)
+    rows = list(ClusterPlace.objects.filter(**of).values_list("x", "y", "radius", "cluster"))
     if not rows:
         raise NotDrawn
+    states = {row.pk: row.state for row in counted().clusters.get(domain, ())}
     paths: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-    for x, y, radius, state in rows:
-        tone = STATES[state].tone if state else "idle"
+    for x, y, radius, cluster in rows:
+        tone = STATES[states[cluster]].tone if cluster in states else "idle"
         paths[tone, 2 * radius].append(f"M{x} {y}h0")
     left, right_ = min(x - r for x, _, r, _ in rows), max(x + r for x, _, r, _ in rows)
     top, bottom = min(y - r for _, y, r, _ in rows), max(y + r for _, y, r, _ in rows)

@@ -8,31 +8,31 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
-from evaluation.coverage.gaps import domain_rollups, production_misses
-from evaluation.coverage.one_count import one_count
+from evaluation.coverage.counted import figures_by_domain
+from evaluation.coverage.gaps import clusters, gaps_shown, production_misses
 from evaluation.coverage.pages import gap_lines, state_parts
-from evaluation.coverage.views import acting
+from evaluation.coverage.views import acting, figures_of
 from evaluation.domain import rules, selectors
 from evaluation.domain.selectors import DomainPage
-from evaluation.models import DomainRollup
 from training.registry.selectors import standing
 
+THIS_WEEK = 5  # gaps that the page shows
 SHOWN_MISSES = 5
 SHOWN_RULES = 5
 
 
 @require_GET
-@one_count
 def home(request: HttpRequest) -> HttpResponse:
     """One domain; without `?domain=` the one where the most wrong answers are expected."""
-    domains, rollups = list(Domain.objects.all()), domain_rollups()
+    domains = list(Domain.objects.all())
+    counted = figures_by_domain(domains)
     wanted = request.GET.get("domain", "")
     if wanted and wanted not in {domain.slug for domain in domains}:
         raise Http404
-    figures = selectors.shown_domain(rollups, wanted)
+    figures = selectors.shown_domain(counted, wanted)
     shown = next((domain for domain in domains if domain.slug == wanted), figures.domain if figures else None)
     context: dict[str, Any] = {
-        "tabs": [(domain, rollups.get(domain.slug)) for domain in domains],
+        "tabs": [(domain, counted.get(domain.slug)) for domain in domains],
         "domain": shown or (domains[0] if domains else None),
         "standing": standing(),
     }
@@ -46,13 +46,13 @@ def home(request: HttpRequest) -> HttpResponse:
 def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
     """What the page and the report share."""
     misses, missed = production_misses(page.domain, request.user, SHOWN_MISSES)
-    figures = page.figures
+    figures, first = page.figures, clusters(page.domain, size=THIS_WEEK)
     return {
         "page": page,
         "figures": figures,
         "headline": selectors.headline(page),
         "warnings": selectors.warnings(page),
-        "gaps": gap_lines(page.domain, selectors.this_week(page, request.user), page.side),
+        "gaps": gap_lines(page.domain, gaps_shown(first, request.user, page.side), page.side),
         "parts": state_parts(page.domain, figures.states),
         "recall": selectors.recall_figure(page),
         "causes": selectors.causes(page),
@@ -64,21 +64,12 @@ def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _page_of(domain: str) -> DomainPage:
-    """Raises Http404."""
-    figures: DomainRollup | None = domain_rollups().get(domain)
-    if figures is None:
-        raise Http404
-    return selectors.domain_page(figures)
-
-
 @require_GET
-@one_count
 def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
     """All published rules; as a fragment of the domain's page the weakest few."""
-    page = _page_of(domain)
+    page = selectors.domain_page(figures_of(domain))
     rows = rules.rule_rows(page)
-    show, band = request.GET.get("show", ""), rules.band_of(request.GET.get("samples", ""))
+    show, band = request.GET.get("show", ""), rules.BANDS.get(request.GET.get("samples", ""))
     context = {
         "page": page,
         "figures": page.figures,
@@ -102,10 +93,9 @@ def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def report(request: HttpRequest, domain: str) -> HttpResponse:
     """The domain on one sheet of A4, to print."""
-    page = _page_of(domain)
+    page = selectors.domain_page(figures_of(domain))
     rows = rules.rule_rows(page)
     context = {
         **domain_context(page, request),

@@ -25,12 +25,11 @@ from evaluation.requests.log import (
     requests,
 )
 from trace_site.audit import models as audit_models
-from trace_site.database import database_now
+from trace_site.database import database_now, delete_in_parts
 from trace_site.lib.errors import TraceError
 from trace_site.rest.tokens import service_token_of
 
 MOST_DAYS = 3650
-AT_ONCE = 5000  # rows of one delete
 
 
 @transaction.atomic
@@ -48,16 +47,9 @@ def policy_change(*, share: float, keeps_texts: bool, days: int, actor: Any) -> 
     return kept
 
 
-def forget_old() -> int:
-    """Delete what is older than the policy keeps, a part at a time; returns how many."""
-    return _deleted(RetrievalRequest.objects.filter(at__lt=Now() - timedelta(days=policy().days)))
-
-
-def _deleted(rows: QuerySet[RetrievalRequest]) -> int:
-    gone = 0
-    while found := list(rows.order_by("pk").values_list("pk", flat=True)[:AT_ONCE]):
-        gone += RetrievalRequest.objects.filter(pk__in=found).delete()[0]
-    return gone
+def expired() -> QuerySet[RetrievalRequest]:
+    """What is older than the policy keeps."""
+    return RetrievalRequest.objects.filter(at__lt=Now() - timedelta(days=policy().days))
 
 
 def requests_erase(*, actor: Any, owner: str = "", caller: str = "") -> int:
@@ -78,7 +70,7 @@ def requests_erase(*, actor: Any, owner: str = "", caller: str = "") -> int:
     chosen = {"owner": user, "caller": caller_hash(caller)}
     rows = RetrievalRequest.objects.filter(**{name: value for name, value in chosen.items() if value})
     with transaction.atomic():
-        gone = _deleted(rows)
+        gone = delete_in_parts(rows)
         by = "both" if user and caller else "owner" if user else "caller"
         about = user or policy()
         if about.pk is None:

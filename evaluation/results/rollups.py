@@ -1,17 +1,18 @@
-"""Rollups of coverage and confusion: counted beside what is shown, stored in one transaction, row by row what differs.
+"""Coverage and confusion: counted beside what is shown, and stored as one row that pages read whole.
 
-A rollup stands for the rules and clusters of one moment, one model and one window of recorded requests, and says when
+A count stands for the rules and clusters of one moment, one model and one window of recorded requests, and says when
 it was counted. Its key is of all that it was counted from; where that moved, a sweeper counts again: at once where it
 is rules, clusters or the model, else (samples, drafts, what was measured or reported, the day) after PATIENCE.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db import models, transaction
+from django.db import transaction
 
 from catalog.models import Domain
 from evaluation.core import confusion
@@ -21,7 +22,17 @@ from evaluation.core.gate import EMBEDDING as BESIDE_EMBEDDING
 from evaluation.core.gate import GateRow
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import row_of
-from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, still_there, traffic
+from evaluation.coverage.counted import (
+    EDITION,
+    ClusterCount,
+    Counted,
+    Outcome,
+    ToolCount,
+    as_json,
+    counted,
+    newest_counts,
+)
+from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, traffic
 from evaluation.coverage.selectors import (
     Definition,
     DomainCoverage,
@@ -34,60 +45,41 @@ from evaluation.coverage.selectors import (
     stamps,
 )
 from evaluation.gate.evidence import judged
-from evaluation.models import (
-    ClusterRollup,
-    DomainPoint,
-    DomainRollup,
-    LabelledOutcome,
-    ToolRollup,
-)
+from evaluation.models import Count, DomainPoint
 from synthesis.core.agreement import Bounds
 from trace_site.database import database_now, hold_lock
 from trace_site.lib.files import content_hash
 from training.models import Model
 
 LOCK = 7_210_405  # advisory lock number: one process stores at a time
-EDITION = 5  # of the arithmetic: another one makes a recount due
 PATIENCE = timedelta(seconds=60)  # between two counts by the sweeper, however much samples and drafts move
 Values = dict[str, Any]
-ROWS = 2000  # of one statement
-OF = ("item_id", "sample_id", "request_id")
 
 
 @dataclass(frozen=True)
 class Now:
-    """All that rollups are counted from, as it stands."""
+    """All that is counted from, as it stands. `basis`: a hash of rules, clusters and model, `key`: of all."""
 
     definition: Definition
     model: Model | None
     alias: str
     window: Window
     standing: Standing
+    basis: str
     key: str
 
     @classmethod
     def read(cls) -> "Now":
-        """Eight queries."""
+        """Nine queries."""
         (model, alias), window, definition = shown_model(), Window.now(), definition_now()
-        standing = Standing.now(model)
-        parts = [EDITION, stamps(), sorted(champion_versions()), model.pk if model else None]
-        parts.append(definition.hash)
+        standing, domains = Standing.now(model), list(Domain.objects.values_list("pk", flat=True))
+        basis = content_hash([definition.hash, model.pk if model else None])
+        parts = [EDITION, basis, stamps(), sorted(champion_versions()), domains]
         key = content_hash([*parts, [str(day) for day in window], standing])
-        return cls(definition, model, alias if model else "", window, standing, key)
+        return cls(definition, model, alias if model else "", window, standing, basis, key)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Rollups until they are stored: {key of a row: its values}."""
-
-    now: Now
-    outcomes: dict[tuple[str, int], Values]
-    tools: dict[int, Values]
-    clusters: dict[int, Values]
-    domains: dict[str, Values]
-
-
-def count() -> Figures:
+def count() -> tuple[Now, Counted]:
     """Reads and computes; writes nothing."""
     now, pages = Now.read(), coverage()
     tools = read_tools(stamps().tools)
@@ -98,15 +90,15 @@ def count() -> Figures:
     recorded = traffic(now.window, ids)
     counts = Counts.of(found, ground, side)
     answers = judged(now.model).first_tools(BESIDE_EMBEDDING) if now.model else {}
-    clusters: dict[int, Values] = {}
-    domains: dict[str, Values] = {}
+    clusters: dict[str, list[ClusterCount]] = {}
+    domains: dict[str, DomainPoint] = {}
     for page in pages:
-        clusters |= _clusters_of(page, counts, recorded)
+        clusters[page.domain] = _clusters_of(page, counts, recorded)
         own = [one for one in found if tools[one.outcome.gold[0]].domain == page.domain]
-        domains[page.domain] = _domain_of(page, own, tools, clusters, counts, recorded, ground, answers, now)
-    return Figures(
-        now,
-        {one.of: _outcome_of(one, tools, ground) for one in found},
+        values = _domain_of(page, own, tools, clusters[page.domain], counts, recorded, ground, answers, now)
+        domains[page.domain] = DomainPoint(domain_id=page.domain, **values)
+    return now, Counted(
+        tuple(_outcome_of(one, tools, ground) for one in found),
         {
             tool: _tool_of(tool, counts, recorded)
             for tool in sorted(counts.ours.tools.keys() | recorded.keys())
@@ -130,36 +122,34 @@ class Counts:
         return cls(Tallies.count(outcomes, ground, side), Tallies.count(outcomes, ground, EMBEDDING), side)
 
 
-def _tool_of(tool: int, counts: Counts, recorded: Mapping[int, int]) -> Values:
+def _tool_of(tool: int, counts: Counts, recorded: Mapping[int, int]) -> ToolCount:
     ours, theirs = counts.ours.tools.get(tool, Tally()), counts.theirs.tools.get(tool, Tally())
-    return {
-        **{name: getattr(ours, name) for name in ("n", "wrong", "uncovered", "covered")},
-        "n_embedding": theirs.n,
-        "wrong_embedding": theirs.wrong,
-        "traffic": recorded.get(tool, 0),
-    }
+    own = (ours.n, ours.wrong, ours.uncovered, ours.covered)
+    return ToolCount(*own, theirs.n, theirs.wrong, recorded.get(tool, 0))
 
 
-def _outcome_of(one: Labelled, tools: Mapping[int, ToolName], ground: Ground) -> Values:
+def _outcome_of(one: Labelled, tools: Mapping[int, ToolName], ground: Ground) -> Outcome:
     outcome = one.outcome
-    values: Values = {
-        "source": str(one.source),
-        "domain": tools[outcome.gold[0]].domain,
-        "group": ground.groups.group(outcome.gold),
-        "gold": list(outcome.gold),
-        "clusters": list(ground.clusters(outcome.gold)),
-        "is_exception": one.is_exception,
-        "unspoken_id": one.unspoken,
-    }
+    sides: list[Any] = []
     for side in (MODEL, EMBEDDING):
         miss = ground.miss(outcome, side)
-        values |= {
-            f"{side}_wrong": miss is not None if side in outcome.firsts else None,
-            f"{side}_chose": outcome.firsts.get(side),
-            f"{side}_tool": miss.tool if miss else None,
-            f"{side}_at": miss.at if miss else "",
-        }
-    return values
+        sides += [
+            miss is not None if side in outcome.firsts else None,
+            outcome.firsts.get(side),
+            miss.tool if miss else None,
+            miss.at if miss else "",
+        ]
+    return Outcome(
+        str(one.source),
+        one.of,
+        tools[outcome.gold[0]].domain,
+        ground.groups.group(outcome.gold),
+        list(outcome.gold),
+        list(ground.clusters(outcome.gold)),
+        one.is_exception,
+        one.unspoken,
+        *sides,
+    )
 
 
 def _bounds(found: Bounds | None) -> Values:
@@ -171,50 +161,51 @@ def _rounded(value: float) -> float:
     return round(value, 6)  # what is stored is compared with what is counted
 
 
-def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, int]) -> dict[int, Values]:
-    """Every cluster of the domain, with its place: the gaps, then the rest as the clustering has them."""
-    made: dict[int, Values] = {}
+def _clusters_of(page: DomainCoverage, counts: Counts, recorded: Mapping[int, int]) -> list[ClusterCount]:
+    """Every cluster of the domain by rank: the gaps, then the rest as the clustering has them."""
+    made: dict[int, ClusterCount] = {}
     for row in page.clusters:
         found = row.coverage
         ours, theirs = counts.ours.clusters.get(row.id, Tally()), counts.theirs.clusters.get(row.id, Tally())
         waiting = confusion.open_tools(found)
         terms = confusion.gap_terms(waiting, counts.ours.tools, recorded)
-        made[row.id] = {
-            "clustering_id": page.clustering_id,
-            "state": found.state,
-            "rank": 0,
-            "tools": row.size,
-            "pairs": row.edges,
-            "covered": row.covered,
-            "named": row.named,
-            "open_tools": waiting,
-            "measured": sum(term.n > 0 for term in terms),
-            "n": ours.n,
-            "wrong": ours.wrong,
-            "wrong_uncovered": ours.uncovered,
-            "wrong_covered": ours.covered,
-            "n_embedding": theirs.n,
-            "wrong_embedding": theirs.wrong,
-            "requests": sum(int(term.requests) for term in terms if term.n),
+        made[row.id] = ClusterCount(
+            row.id,
+            found.state,
+            rank=0,
+            tools=row.size,
+            pairs=row.edges,
+            covered=row.covered,
+            named=row.named,
+            open_tools=waiting,
+            measured=sum(term.n > 0 for term in terms),
+            n=ours.n,
+            wrong=ours.wrong,
+            wrong_uncovered=ours.uncovered,
+            wrong_covered=ours.covered,
+            n_embedding=theirs.n,
+            wrong_embedding=theirs.wrong,
+            requests=sum(int(term.requests) for term in terms if term.n),
             **_bounds(confusion.expected(terms)),
-            "expected_rules": _rounded(found.expected_rules),
-        }
+            expected_rules=_rounded(found.expected_rules),
+        )
     gaps = [
-        Rank(pk, row["score"], row["measured"] < len(row["open_tools"]), row["expected_rules"])
+        Rank(pk, row.score, row.measured < len(row.open_tools), row.expected_rules)
         for pk, row in made.items()
-        if row["open_tools"]
+        if row.open_tools
     ]
-    rest = [pk for pk, row in made.items() if not row["open_tools"]]
-    for place, pk in enumerate([*confusion.ranking(gaps), *rest], start=1):
-        made[pk]["rank"] = place
-    return made
+    rest = [pk for pk, row in made.items() if not row.open_tools]
+    ranked = [made[pk] for pk in (*confusion.ranking(gaps), *rest)]
+    for place, one in enumerate(ranked, start=1):
+        one.rank = place
+    return ranked
 
 
 def _domain_of(
     page: DomainCoverage,
     own: list[Labelled],
     tools: Mapping[int, ToolName],
-    clusters: Mapping[int, Values],
+    clusters: Sequence[ClusterCount],
     counts: Counts,
     recorded: Counter[int],
     ground: Ground,
@@ -226,7 +217,7 @@ def _domain_of(
     waiting = [tool for row in rows for tool in confusion.open_tools(row)]
     terms = confusion.gap_terms(waiting, ours, recorded)
     covered = confusion.covered_tally(rows, ours)
-    gaps = [clusters[row.cluster.id] for row in rows if clusters[row.cluster.id]["open_tools"]]
+    gaps = [row for row in clusters if row.open_tools]
     groups: dict[str, list[Labelled]] = {ALL: own, **{name: [] for name in LINES}}
     sources: dict[str, list[Labelled]] = {str(source): [] for source in Source}
     for one in own:
@@ -262,7 +253,7 @@ def _domain_of(
         "covered_wrong": covered.covered,
         "tools_measured": len(ours),
         "gaps": len(gaps),
-        "gaps_measured": sum(row["score"] is not None for row in gaps),
+        "gaps_measured": sum(row.score is not None for row in gaps),
         **_bounds(confusion.expected(terms)),
         "requests": sum(int(term.requests) for term in terms if term.n),
         "recorded": sum(many for tool, many in recorded.items() if tools[tool].domain == page.domain),
@@ -287,47 +278,37 @@ def _share(found: list[Labelled], side: str) -> dict[str, int]:
 # Storing.
 
 
-def store(found: Figures) -> dict[str, int]:
-    """Write what differs from what is stored; how many rows of each kind did. The caller holds the lock. A point of the
-    trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved,
-    or a recorded request was erased, while it was counted: the next count comes. Samples and drafts may have moved:
-    then the key is older than the numbers, and they are counted again."""
-    model = shown_model()[0]
-    if found.now.definition.hash != definition_now().hash or found.now.model != model:
+def store(now: Now, found: Counted) -> dict[str, int]:
+    """Put it in place of the count before; how many rows of each kind differ. The caller holds the lock. A point of the
+    trend is kept where rules, clusters or the model moved. Nothing is written where these moved while it was counted:
+    the next count comes. The rest (samples, drafts, reports) may have moved: then the key is older than the numbers,
+    and they are counted again."""
+    if now.definition.hash != definition_now().hash or now.model != shown_model()[0]:
         return {}
-    requests = {pk for of, pk in found.outcomes if of == "request_id"}
-    if still_there(requests) != requests:
-        return {}
-    at = database_now()
-    changed = {
-        "outcomes": _put(LabelledOutcome, found.outcomes, _stored_outcomes()),
-        "tools": _put(ToolRollup, found.tools, _stored(ToolRollup, "tool_id")),
-        "clusters": _put(ClusterRollup, found.clusters, _stored(ClusterRollup, "cluster_id"), at=at),
-        "domains": 0,
-    }
-    before = {row.domain_id: row for row in DomainRollup.objects.all()}
-    for slug, values in found.domains.items():
-        old = before.get(slug)
-        changed["domains"] += old is None or any(
-            getattr(old, name) != value for name, value in values.items()
-        )
-        row = DomainRollup(
-            pk=old.pk if old else None,
-            domain_id=slug,
-            sorted_by=found.now.definition.hash,
-            at=at,
-            key=found.now.key,
-            **values,
-        )
-        row.save()
-        why = _moved(old, row)
+    at, before = database_now(), counted()
+    old, new = as_json(before), as_json(found)
+    for slug, row in found.domains.items():
+        why = _moved(before.domains.get(slug), row)
         if why is not None:
-            DomainPoint.objects.create(domain_id=slug, at=at, why=why, **values)
-    DomainRollup.objects.exclude(domain__in=found.domains).delete()
-    return changed
+            DomainPoint.objects.create(**new["domains"][slug], at=at, why=why)
+    made = Count.objects.create(edition=EDITION, key=now.key, basis=now.basis, counted=new, at=at)
+    Count.objects.filter(pk__lt=made.pk).delete()
+    return {kind: _differing(old[kind], new[kind]) for kind in old}
 
 
-def _moved(old: DomainRollup | None, new: DomainRollup) -> Values | None:
+def _differing(old: Any, new: Any) -> int:
+    """Rows of either that the other has not."""
+    a, b = (Counter(json.dumps(row, sort_keys=True) for row in _rows(of)) for of in (old, new))
+    return max(sum((a - b).values()), sum((b - a).values()))
+
+
+def _rows(of: Any) -> Iterable[Any]:
+    if not isinstance(of, dict):
+        return list(of)
+    return [(key, row) for key, rows in of.items() for row in (rows if isinstance(rows, list) else [rows])]
+
+
+def _moved(old: DomainPoint | None, new: DomainPoint) -> Values | None:
     """Why a point of the trend is due; None: it is not."""
     if old is None or old.clustering is None:
         return {} if new.clustering is not None else None
@@ -344,78 +325,21 @@ def _moved(old: DomainRollup | None, new: DomainRollup) -> Values | None:
     return why or None
 
 
-def _fields(of: type[models.Model], key: Iterable[str]) -> list[str]:
-    """The columns that are counted."""
-    skip = {*key, "at", "id"}
-    return [field.attname for field in of._meta.concrete_fields if field.attname not in skip]
-
-
-def _stored(of: type[models.Model], key: str) -> dict[Any, tuple[Any, Values]]:
-    names = _fields(of, [key])
-    rows = of._default_manager.order_by().values_list(key, *names)
-    return {pk: (pk, dict(zip(names, values, strict=True))) for pk, *values in rows}
-
-
-def _stored_outcomes() -> dict[tuple[str, int], tuple[int, Values]]:
-    names = _fields(LabelledOutcome, OF)
-    found = {}
-    for pk, item, sample, request, *values in LabelledOutcome.objects.order_by().values_list(
-        "pk", *OF, *names
-    ):
-        of = next((name, one) for name, one in zip(OF, (item, sample, request), strict=True) if one)
-        found[of] = (pk, dict(zip(names, values, strict=True)))
-    return found
-
-
-def _put(
-    of: type[models.Model], fresh: Mapping[Any, Values], stored: Mapping[Any, tuple[Any, Values]], **more: Any
-) -> int:
-    """Make, change and delete rows until they are `fresh`; how many that were."""
-    gone = [pk for key, (pk, _) in stored.items() if key not in fresh]
-    of._default_manager.filter(pk__in=gone).delete()
-    made, moved = [], []
-    for key, values in fresh.items():
-        name, one = key if isinstance(key, tuple) else (of._meta.pk.attname, key)
-        if key not in stored:
-            made.append(of(**{name: one}, **values, **more))
-        elif stored[key][1] != values:
-            moved.append(of(**{name: one, **values, **more} | {of._meta.pk.attname: stored[key][0]}))
-    of._default_manager.bulk_create(made, batch_size=ROWS)
-    if moved:
-        names = [field.name for field in of._meta.concrete_fields if not field.primary_key]
-        of._default_manager.bulk_create(
-            moved,
-            batch_size=ROWS,
-            update_conflicts=True,
-            unique_fields=[of._meta.pk.name],
-            update_fields=names,
-        )
-    return len(gone) + len(made) + len(moved)
-
-
 def is_behind(now: Now) -> bool:
-    """Whether a stored rollup was counted from something else; two queries."""
-    keys = dict(DomainRollup.objects.values_list("domain", "key"))
-    domains = set(Domain.objects.values_list("pk", flat=True))
-    return keys.keys() != domains or any(key != now.key for key in keys.values())
+    """Whether what is stored was counted from something else; one query."""
+    return not newest_counts().filter(key=now.key).exists()
 
 
 def sweep() -> int:
     """Count again where something moved; how many rows differed."""
-    now = Now.read()
-    last = DomainRollup.objects.order_by("at").first()
-    moved = last is None or (last.sorted_by, last.model_id) != (
-        now.definition.hash,
-        now.model and now.model.pk,
-    )
-    if not is_behind(now) or (last and not moved and last.at > database_now() - PATIENCE):
-        return 0
-    return sum(refresh().values())
+    now, last = Now.read(), newest_counts().defer("counted").first()
+    waits = last and last.basis == now.basis and last.at > database_now() - PATIENCE
+    return sum(refresh().values()) if not waits and is_behind(now) else 0
 
 
 def refresh() -> dict[str, int]:
     """Count and store, whatever the keys say; how many rows of each kind differed, nothing where `store` waits."""
-    found = count()
+    now, found = count()
     with transaction.atomic():
         hold_lock(LOCK)
-        return store(found)
+        return store(now, found)

@@ -1,7 +1,6 @@
 """The strip on every page while no model answers yet or one is being made: what answers now, how right it is, what is
 under way and how long that takes. Every page asks for it, so all of it is one query."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 
 from evaluation.core.metrics import ALL
-from evaluation.models import DomainRollup
+from evaluation.coverage.counted import Counted, counted, newest_counts
 from trace_site.jobs import Job
 from training.core.recipe import STAGES
 from training.models import UNDER_WAY, AliasMove
@@ -90,27 +89,24 @@ def strip() -> Strip:
     trained = {"run": "training_run", "stages": Coalesce("training_run__stages", Value([], JSONField()))}
     parts = [
         champion.values_list(Value("champion"), JSONObject(model="model_id"))[:1],
-        DomainRollup.objects.values_list(Value("domains"), JSONObject(model="model_id", groups="groups")),
+        newest_counts().values_list(Value("count"), JSONObject(pk="pk"))[:1],
         active.values_list(Value("jobs"), JSONObject(job=job, **trained)),
     ]
-    found: dict[str, list[dict[str, Any]]] = {"champion": [], "domains": [], "jobs": []}
+    found: dict[str, list[dict[str, Any]]] = {"champion": [], "count": [], "jobs": []}
     for part, row in parts[0].union(*parts[1:], all=True):
         found[part].append(row)
     model = found["champion"][0]["model"] if found["champion"] else None
     jobs = [UnderWay(**{**row, "job": Job(**row["job"])}) for row in found["jobs"]]
-    counted = _counted(model, ((row["model"], row["groups"]) for row in found["domains"]))
-    return Strip(model, *counted, jobs[0] if jobs else None, len(jobs[1:]))
+    told = first_tools(model, counted(found["count"][0]["pk"] if found["count"] else 0))
+    return Strip(model, *told, jobs[0] if jobs else None, len(jobs[1:]))
 
 
-def first_tools(model: int | None) -> tuple[int, int]:
-    """Of a model or of plain search: (in how many labelled requests its first tool is right, of how many)."""
-    return _counted(model, DomainRollup.objects.values_list("model_id", "groups"))
-
-
-def _counted(model: int | None, domains: Iterable[tuple[int | None, dict[str, Any]]]) -> tuple[int, int]:
-    """Over all domains; (0, 0) where they are counted for another model."""
+def first_tools(model: int | None, of: Counted | None = None) -> tuple[int, int]:
+    """Of a model or of plain search: (in how many labelled requests its first tool is right, of how many), over all
+    domains of a count, else the newest; (0, 0) where it is of another model."""
     side = "_embedding" if model is None else ""
-    counts = [groups[ALL] for of, groups in domains if model in (None, of)]
+    rows = (of or counted()).domains.values()
+    counts = [row.groups[ALL] for row in rows if model in (None, row.model_id)]
     asked = sum(one[f"n{side}"] for one in counts)
     return asked - sum(one[f"wrong{side}"] for one in counts), asked
 

@@ -3,16 +3,15 @@
 from datetime import datetime
 from typing import Any
 
-from django.http import Http404, QueryDict
-from django.shortcuts import get_object_or_404
+from django.http import QueryDict
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.models import Domain
-from evaluation.what_if.selectors import MOST, Choice, Pick, domain_rollup, plan_of
+from evaluation.coverage.views import figures_of
+from evaluation.what_if.selectors import MOST, Choice, Pick, plan_of
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView
@@ -64,9 +63,9 @@ class LineOut(Shape):
 
 class WhatIfOut(Shape):
     domain: str = field(source="choice.domain")
-    counted_at: datetime = field(source="counted.at")
+    counted_at: datetime = field(source="figures.at")
     model: int | None = field(
-        "whose wrong answers these are; null: the embedding's", source="counted.model_id"
+        "whose wrong answers these are; null: the embedding's", source="figures.model_id"
     )
     requests: str = field("what wrong answers are counted in, in words")
     pairs: int = field("of look-alikes that would be told apart")
@@ -90,13 +89,10 @@ class WhatIf(ApiView):
         interval; one that nobody measured is null.
         """
         given = self.read_query(WhatIfIn)
-        domain = get_object_or_404(Domain, pk=given["domain"])
-        counted = domain_rollup(domain.slug)
-        if counted is None:
-            raise Http404
+        figures = figures_of(given["domain"])
         picked = QueryDict(mutable=True)
         picked.update({name: given[name] for name in ("gap", "rule")})
-        return Response(WhatIfOut(plan_of(Choice.read(domain.slug, picked), counted)).data)
+        return Response(WhatIfOut(plan_of(Choice.read(figures.domain_id, picked), figures)).data)
 
 
 urlpatterns = [path("evaluation/what-if", WhatIf.as_view(), name="api-what-if")]

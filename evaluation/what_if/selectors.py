@@ -2,7 +2,7 @@
 they rest on.
 
 A picked cluster stands for all its pairs that no rule tells apart, a picked suggestion for those of them that it tells
-apart as it is drafted. Wrong answers are read from rollups, as old as `DomainRollup.at`; what nobody measured has no
+apart as it is drafted. Wrong answers are read from the count, as old as its `at`; what nobody measured has no
 value. The arithmetic is core/confusion.py; what samples cost is of synthesis/generate/estimates.py.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -20,9 +20,10 @@ from django.utils.http import urlencode
 from catalog.models import Cluster
 from evaluation.core.confusion import Tally, Term, WhatIf, expected, gap_terms, what_if
 from evaluation.core.coverage import UNCOVERED, Pair, pair_of
-from evaluation.coverage.gaps import GAPS, clusters, narrowed, side_of
+from evaluation.coverage.counted import ClusterCount, ToolCount, counted
+from evaluation.coverage.gaps import GAPS, clusters, narrowed, side_of, with_clusters
 from evaluation.coverage.pages import model_words
-from evaluation.models import ClusterRollup, DomainRollup, LabelledOutcome, ToolRollup
+from evaluation.models import DomainPoint
 from rules.models import RuleSuggestion
 from rules.suggestions.selectors import proposed, told_apart
 from synthesis.core.agreement import FEWEST, Bounds
@@ -30,6 +31,7 @@ from synthesis.generate.estimates import Estimate, Figure, Reading, estimate_new
 from synthesis.models import LoopSettings
 from trace_site.lib.errors import TraceError
 from trace_site.paging import Page, number_of, numbers_of
+from training.models import Run
 from training.runs.estimates import Estimator
 from training.runs.selectors import readable_recipe
 
@@ -73,7 +75,7 @@ class Draft(NamedTuple):
     """A suggested rule: `pairs` of the gap that no rule tells apart and the draft does."""
 
     row: RuleSuggestion
-    gap: ClusterRollup
+    gap: ClusterCount
     pairs: frozenset[Pair]
 
 
@@ -82,7 +84,7 @@ class Pick:
     """`pairs` that would be told apart; `misses`: wrong answers there, None where nobody measured; `measured` of the
     `tools` with such a pair, by `n` labelled requests, `wrong` of them there."""
 
-    gap: ClusterRollup
+    gap: ClusterCount
     draft: Draft | None
     pairs: int
     terms: Sequence[Term]
@@ -102,13 +104,6 @@ class Pick:
         return sum(term.wrong for term in self.terms)
 
 
-def domain_rollup(domain: str) -> DomainRollup | None:
-    """None: nothing was counted yet. One query."""
-    heavy = ("model__card", "model__lineage", "model__run__log_tail", "model__run__snapshot__manifest")
-    rows = DomainRollup.objects.select_related("domain", "model__run__snapshot").defer(*heavy)
-    return rows.filter(domain=domain).first()
-
-
 def gap_page(domain: str, after: str = "") -> Page:
     """Those behind a rank; one query."""
     start = number_of(after, 9)
@@ -117,7 +112,7 @@ def gap_page(domain: str, after: str = "") -> Page:
     return Page(rows, after if start else "", str(rows[-1].rank) if more else None)
 
 
-def drafts_in(domain: str, rows: Iterable[ClusterRollup]) -> list[Draft]:
+def drafts_in(domain: str, rows: Iterable[ClusterCount]) -> list[Draft]:
     """Suggested rules whose target lies in these gaps, the surest first; at most three queries."""
     by_id = {row.pk: row for row in rows}
     held = {tool for row in by_id.values() for tool in row.open_tools}
@@ -128,7 +123,7 @@ def _suggested(rows: QuerySet[RuleSuggestion]) -> list[RuleSuggestion]:
     return list(rows.select_related("target").order_by("-score", "pk"))
 
 
-def _drafts(found: Sequence[RuleSuggestion], gaps_by_id: Mapping[int, ClusterRollup]) -> list[Draft]:
+def _drafts(found: Sequence[RuleSuggestion], gaps_by_id: Mapping[int, ClusterCount]) -> list[Draft]:
     """Those in one of these gaps; two queries."""
     apart = told_apart(found)
     home = {tool: pk for pk, gap in gaps_by_id.items() for tool in gap.cluster.tool_ids}
@@ -150,21 +145,21 @@ class Asked:
     """What tools were asked. `wrong`: {(tool, pair): wrong answers at this open pair of it}; `golds`: the right tools
     of each request that one of them answers."""
 
-    tools: dict[int, ToolRollup]
+    tools: dict[int, ToolCount]
     wrong: Counter[tuple[int, Pair]]
     golds: list[list[int]]
 
     @classmethod
     def of(cls, tools: Collection[int], side: str) -> "Asked":
-        """Three queries."""
-        names = (f"{side}_tool", f"{side}_chose")
-        rows = LabelledOutcome.objects.filter(**{f"{side}_at": UNCOVERED, f"{side}_tool__in": list(tools)})
-        found: Counter[tuple[int, Pair]] = Counter()
-        for tool, chosen, many in rows.order_by().values_list(*names).annotate(many=Count("pk")):
-            found[tool, pair_of(tool, chosen)] += many
-        asked = LabelledOutcome.objects.filter(gold__overlap=list(tools), **{f"{side}_wrong__isnull": False})
-        golds = list(asked.order_by().values_list("gold", flat=True)) if tools else []
-        return cls({row.pk: row for row in ToolRollup.objects.filter(pk__in=list(tools))}, found, golds)
+        found, wanted = counted(), set(tools)
+        wrong: Counter[tuple[int, Pair]] = Counter()
+        for row in found.outcomes:
+            tool, chosen, at = row.miss(side)
+            if at == UNCOVERED and tool in wanted and tool and chosen:
+                wrong[tool, pair_of(tool, chosen)] += 1
+        asked = (row.gold for row in found.outcomes if row.wrong(side) is not None)
+        golds = [gold for gold in asked if not wanted.isdisjoint(gold)]
+        return cls({tool: row for tool, row in found.tools.items() if tool in wanted}, wrong, golds)
 
     def terms(self, whole: Collection[int], pairs: Collection[Pair] = ()) -> list[Term]:
         """Of tools at all their open pairs (`whole`), and of the others at these."""
@@ -179,7 +174,7 @@ class Asked:
         }
         return gap_terms(every, tallies, {tool: row.traffic for tool, row in self.tools.items()})
 
-    def pick(self, gap: ClusterRollup, draft: Draft | None = None) -> Pick:
+    def pick(self, gap: ClusterCount, draft: Draft | None = None) -> Pick:
         """A gap at all its open pairs, or one of its drafts."""
         if draft is None:
             tools, terms, pairs = frozenset(gap.open_tools), self.terms(gap.open_tools), gap.uncovered
@@ -208,7 +203,7 @@ class Plan:
     """`left_out`: how many of the choice are no gaps of now, or rules that are no longer suggested."""
 
     choice: Choice
-    counted: DomainRollup
+    figures: DomainPoint
     picks: list[Pick]
     left_out: int
     pairs: int
@@ -234,24 +229,27 @@ class Plan:
         return self.labelled < FEWEST
 
 
-def plan_of(choice: Choice, counted: DomainRollup) -> Plan:
+def plan_of(choice: Choice, figures: DomainPoint) -> Plan:
     """A constant number of queries."""
     wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
-    holding = Q(cluster__tool_ids__overlap=[row.target_id for row in wanted])
-    gaps = narrowed(choice.domain, GAPS).select_related("cluster").defer("cluster__edges")
-    around = {row.pk: row for row in gaps.filter(Q(pk__in=choice.gaps) | holding).order_by("rank")}
+    gaps = narrowed(choice.domain, GAPS)
+    holding = Cluster.objects.filter(
+        pk__in=[row.pk for row in gaps], tool_ids__overlap=[row.target_id for row in wanted]
+    )
+    chosen = {*choice.gaps, *holding.values_list("pk", flat=True)}
+    around = {row.pk: row for row in with_clusters([row for row in gaps if row.pk in chosen])}
     picked = {pk: row for pk, row in around.items() if pk in choice.gaps}
     drafts = _drafts(wanted, around)
     whole = {tool for row in picked.values() for tool in row.open_tools}
     pairs = {pair for draft in drafts for pair in draft.pairs}
-    asked = Asked.of(whole | {tool for pair in pairs for tool in pair}, side_of(counted))
+    asked = Asked.of(whole | {tool for pair in pairs for tool in pair}, side_of(figures))
     picks = [
         *(asked.pick(row) for row in picked.values()),
         *(asked.pick(draft.gap, draft) for draft in drafts),
     ]
     alone = {pair for draft in drafts if draft.gap.pk not in picked for pair in draft.pairs}
     terms = asked.terms(whole, alone)
-    found = what_if(terms, Tally(n=counted.covered_n, covered=counted.covered_wrong))
+    found = what_if(terms, Tally(n=figures.covered_n, covered=figures.covered_wrong))
     labelled = len(asked.golds)  # each once
     # a suggestion is a rule; a cluster takes one more where suggestions leave some of its pairs open
     said = {pk: {pair for draft in drafts if draft.gap.pk == pk for pair in draft.pairs} for pk in picked}
@@ -260,27 +258,27 @@ def plan_of(choice: Choice, counted: DomainRollup) -> Plan:
     cost, reading = estimate_new([per_rule] * rules), estimate_reading(per_rule * rules)
     return Plan(
         choice,
-        counted,
+        figures,
         sorted(picks, key=lambda pick: (pick.gap.rank, pick.draft is not None)),
         len(choice) - len(picks),
         sum(row.uncovered for row in picked.values()) + len(alone),
         found,
-        _requests(asked, counted),
+        _requests(asked, figures),
         labelled,
         rules,
         per_rule * rules,
-        _saves(found, terms, labelled, counted),
-        _takes(rules, len(drafts), per_rule, cost, reading, counted),
+        _saves(found, terms, labelled, figures),
+        _takes(rules, len(drafts), per_rule, cost, reading, figures),
     )
 
 
-def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, counted: DomainRollup) -> list[Line]:
-    date = f"counted {timezone.localtime(counted.at):%-d %b %Y}"
+def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, figures: DomainPoint) -> list[Line]:
+    date = f"counted {timezone.localtime(figures.at):%-d %b %Y}"
     now = (
-        f"{sum(term.wrong for term in terms)} of {labelled} labelled requests get such a look-alike from the "
-        f"{model_words(counted)}; {found.measured} of {found.tools} tools are measured, {date}"
+        f"{sum(term.wrong for term in terms)} of {labelled} labelled requests get such a look-alike from "
+        f"{model_words(figures)}; {found.measured} of {found.tools} tools are measured, {date}"
     )
-    told = f"{counted.covered_wrong} of {counted.covered_n} labelled requests"
+    told = f"{figures.covered_wrong} of {figures.covered_n} labelled requests"
     unasked = "not measured: no labelled request that was kept out of training concerns these tools"
     no_rate = "not measured: no labelled request concerns a pair that rules tell apart"
 
@@ -302,7 +300,7 @@ def _saves(found: WhatIf, terms: Sequence[Term], labelled: int, counted: DomainR
 
 
 def _takes(
-    rules: int, drafted: int, per_rule: int, cost: Estimate, reading: Reading, counted: DomainRollup
+    rules: int, drafted: int, per_rule: int, cost: Estimate, reading: Reading, figures: DomainPoint
 ) -> list[Line]:
     more = (
         f"{drafted} suggested, {rules - drafted} to be written from nothing" if drafted else "one a cluster"
@@ -323,18 +321,19 @@ def _takes(
         Line("writing", "Time to write", "seconds", cost.seconds),
         Line("reading", "Time to review, one person", "seconds", reading.seconds),
     ]
-    run = counted.model.run if counted.model else None
-    if rules and run and (recipe := readable_recipe(run)):
+    runs = Run.objects.select_related("snapshot").defer("log_tail", "snapshot__manifest")
+    run = runs.filter(model=figures.model_id).first() if rules and figures.model_id else None
+    if run and (recipe := readable_recipe(run)):
         took = Estimator([run.base]).of(recipe, run.snapshot.counts, {}).seconds
         lines.append(Line("training", "One training, whatever is picked", "seconds", took))
     return lines
 
 
-def _requests(asked: Asked, counted: DomainRollup) -> str:
+def _requests(asked: Asked, figures: DomainPoint) -> str:
     """What wrong answers are counted in, in words."""
     measured = [row for row in asked.tools.values() if row.n]
     recorded, ones = sum(row.traffic for row in measured), sum(not row.traffic for row in measured)
-    days = f"{counted.window_from:%-d %b} to {counted.window_to:%-d %b %Y}"
+    days = f"{figures.window_from:%-d %b} to {figures.window_to:%-d %b %Y}"
     if not recorded:
         return f"{ones} request{'s' if ones != 1 else ''}, one a tool: the log of {days} holds none of them"
     one_each = f"one for each of {ones} tool{'s' if ones != 1 else ''} without any"

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
@@ -17,11 +17,10 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.lookalikes import cluster_assign
 from catalog.models import Cluster, Clustering, Domain
 from catalog.selectors import tools_by_id
+from evaluation.coverage.counted import ClusterCount, figures_by_domain
 from evaluation.coverage.gaps import side_of
-from evaluation.coverage.one_count import one_count
 from evaluation.coverage.pages import STATES, model_words, requests_url, write_url
-from evaluation.coverage.views import AssignForm, acting
-from evaluation.models import ClusterRollup
+from evaluation.coverage.views import AssignForm, acting, figures_of
 from evaluation.what_if.selectors import (
     SHOWN_DRAFTS,
     Asked,
@@ -30,7 +29,6 @@ from evaluation.what_if.selectors import (
     Line,
     Pick,
     Plan,
-    domain_rollup,
     drafts_in,
     gap_page,
     plan_of,
@@ -47,7 +45,6 @@ SHOWN_TOOLS = 3
 
 
 @require_GET
-@one_count
 def what_if(request: HttpRequest) -> HttpResponse:
     domains = list(Domain.objects.all())
     if not domains:
@@ -56,34 +53,32 @@ def what_if(request: HttpRequest) -> HttpResponse:
     domain = next((one for one in domains if one.slug == slug), None)
     if domain is None:
         raise Http404
-    choice, counted = Choice.read(slug, request.GET), domain_rollup(slug)
-    context: dict[str, Any] = {"domains": domains, "domain": domain, "choice": choice, "counted": counted}
-    if counted is None:
+    choice, figures = Choice.read(slug, request.GET), figures_by_domain(domains).get(slug)
+    context: dict[str, Any] = {"domains": domains, "domain": domain, "choice": choice, "counted": figures}
+    if figures is None:
         context["clustered"] = Clustering.objects.filter(domain=domain).exists()
         return render(request, "coverage/what_if.html", context)
-    plan = plan_of(choice, counted) if len(choice) else None
+    plan = plan_of(choice, figures) if len(choice) else None
     context |= {
         "plan": plan,
-        "picks": [_linked(slug, pick) for pick in plan.picks] if plan else [],
-        "who": model_words(counted),
+        # with the addresses of the editor and of the labelled requests
+        "picks": [
+            (pick, write_url(slug, pick.gap.open_tools), requests_url(slug, tool=sorted(pick.tools)))
+            for pick in (plan.picks if plan else ())
+        ],
+        "who": model_words(figures),
         "nobody": {"pk": "choice"},
         **acting(request.user),
     }
     if request.headers.get("HX-Request"):
         return render(request, "coverage/_what_if.html", context)
-    return render(request, "coverage/what_if.html", {**context, **_list(request, choice, side_of(counted))})
-
-
-def _linked(domain: str, pick: Pick) -> tuple[Pick, str, str]:
-    """With the addresses of the editor and of the labelled requests."""
-    writing = write_url(domain, pick.gap.open_tools)
-    return pick, writing, requests_url(domain, tool=sorted(pick.tools))
+    return render(request, "coverage/what_if.html", {**context, **_list(request, choice, side_of(figures))})
 
 
 def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
     """The gaps of one page with their tools and suggestions; six queries."""
     page = gap_page(choice.domain, request.GET.get("after", ""))
-    rows: list[ClusterRollup] = page.rows
+    rows: list[ClusterCount] = page.rows
     of_gap: defaultdict[int, list[Draft]] = defaultdict(list)
     for draft in drafts_in(choice.domain, rows):
         of_gap[draft.gap.pk].append(draft)
@@ -125,15 +120,11 @@ def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
 def _plan(request: HttpRequest) -> Plan:
     """Of a choice sent with the request; raises Http404."""
     given = request.POST if request.method == "POST" else request.GET
-    domain = get_object_or_404(Domain, pk=given.get("domain", ""))
-    counted = domain_rollup(domain.slug)
-    if counted is None:
-        raise Http404
-    return plan_of(Choice.read(domain.slug, given), counted)
+    figures = figures_of(given.get("domain", ""))
+    return plan_of(Choice.read(figures.domain_id, given), figures)
 
 
 @require_GET
-@one_count
 def what_if_csv(request: HttpRequest) -> HttpResponse:
     """A row for each pick, then one for each figure of all."""
     plan = _plan(request)

@@ -6,7 +6,7 @@ from django.urls import reverse
 from evaluation.core.comparison import ThreeAnswers, taught_cells
 from evaluation.core.gate import CHAMPION, judge
 from evaluation.core.paired import Asked
-from evaluation.coverage.gaps import domain_rollups
+from evaluation.coverage.counted import counted
 from evaluation.management.commands.evaluate import evaluation_lines
 from tests.factories import (
     count_rollups,
@@ -87,7 +87,7 @@ def test_the_page_of_a_domain_and_the_api_count_exceptions(client_as, measured):
     shown = client.get("/?domain=hr").content.decode()
     assert "exceptions of rules" in shown
     counts = {"n": 1, "wrong": 1, "n_embedding": 1, "wrong_embedding": 1, "answer": "cannot tell"}
-    assert domain_rollups()["hr"].groups["exceptions"] == counts
+    assert counted().domains["hr"].groups["exceptions"] == counts
     assert client.get("/api/v1/coverage/hr").json()["groups"]["exceptions"] == counts
     behind = client.get(reverse("coverage-requests", args=["hr"]), {"group": "exceptions", "wrong": "model"})
     assert (

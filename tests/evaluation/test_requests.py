@@ -13,7 +13,9 @@ from evaluation.models import RequestDay, RequestLogPolicy, RetrievalRequest
 from evaluation.requests import log, services
 from evaluation.requests.log import requests
 from tests.evaluation.endpoint_home import API, ask, ask_batch, champion, events, program, stub, tools
+from trace_site import database
 from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.database import delete_in_parts
 from trace_site.rest.tokens import service_token_make
 
 __all__ = ["champion", "stub", "tools"]
@@ -250,16 +252,16 @@ def test_a_request_that_waits_to_be_written_is_erased_too(user_with, champion, k
 
 
 def test_requests_go_when_their_time_is_over(user_with, champion, keeping, monkeypatch):
-    monkeypatch.setattr(services, "AT_ONCE", 2)
+    monkeypatch.setattr(database, "AT_ONCE", 2)
     client = program(user_with("expert"))
     for _ in range(6):
         ask(client)
     rows = kept()
     old = [row.pk for row in rows[:5]]
     RetrievalRequest.objects.filter(pk__in=old).update(at=timezone.now() - timedelta(days=8))
-    assert services.forget_old() == 0
+    assert delete_in_parts(services.expired()) == 0
     RequestLogPolicy.objects.update(days=7)
-    assert services.forget_old() == 5 and kept() == rows[5:]
+    assert delete_in_parts(services.expired()) == 5 and kept() == rows[5:]
 
 
 def test_the_pages_show_filter_and_explain_what_was_asked(client_as, user_with, champion, keeping, stub):

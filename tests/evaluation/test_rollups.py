@@ -16,19 +16,18 @@ from catalog.lookalikes import cluster_dismiss
 from catalog.models import Clustering, Tool
 from evaluation.core import report
 from evaluation.coverage import gaps
+from evaluation.coverage.counted import counted, figures_by_domain, one_count, read_count
 from evaluation.models import (
-    ClusterRollup,
+    BenchmarkItem,
+    Count,
     DomainPoint,
-    DomainRollup,
     Evaluation,
     KeptOutAnswer,
-    LabelledOutcome,
     RetrievalRequest,
-    ToolRollup,
 )
 from evaluation.results import rollups, tasks
 from evaluation.results.kept_out import KeptOutWork
-from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
+from evaluation.what_if.selectors import Choice, plan_of
 from rules.models import Rule
 from synthesis.models import Sample, SnapshotSample
 from tests.evaluation.conftest import FAKE
@@ -56,7 +55,7 @@ pytestmark = pytest.mark.django_db
 
 def count_again():
     """What the sweeper does, the pause between two counts left out."""
-    DomainRollup.objects.update(at=timezone.now() - timedelta(hours=1))
+    Count.objects.update(at=timezone.now() - timedelta(hours=1))
     rollups.sweep()
 
 
@@ -251,13 +250,13 @@ def test_each_event_adds_a_point_that_says_why(world):
 
 def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(world):
     count_again()
-    before = DomainRollup.objects.get(domain="hr")
+    before = counted().domains["hr"]
     cluster_dismiss(cluster=world.clusters["hr"][0], reason="they differ", actor=None)
     count_again()
     assert_equal_to_recomputed()
-    after = DomainRollup.objects.get(domain="hr")
+    after = counted().domains["hr"]
     assert (after.gaps, after.clusters) == (before.gaps - 1, before.clusters - 1)
-    row = gaps.cluster_rollup(world.clusters["hr"][0].pk)
+    row = gaps.cluster_count("hr", world.clusters["hr"][0].pk)
     assert (row.state, row.open_tools, row.score) == ("dismissed", [], None) and row.rank > after.gaps
     assert row.pk not in [gap.pk for gap in gaps.clusters("hr")]
     every = gaps.clusters("hr", gaps.ClusterFilter())
@@ -278,7 +277,7 @@ def test_what_rules_and_clusters_change_is_counted_at_once_and_the_rest_after_a_
 def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
     make_cluster(*(make_tool(f"Pay{n}/Do") for n in range(3)))
     count_again()
-    row = DomainRollup.objects.get()
+    row = counted().domains["hr"]
     assert (row.pairs, row.covered, row.gaps, row.score, row.model) == (2, 0, 1, None, None)
     assert gaps.confusion_by_group(row)["all"].ours is None
     (gap,) = gaps.clusters("hr")
@@ -293,30 +292,64 @@ def test_without_a_model_the_embedding_answers(world):
         cursor.execute("DELETE FROM training_aliasmove")
         cursor.execute("SET LOCAL session_replication_role = DEFAULT")
     count_again()
-    row = DomainRollup.objects.get(domain="hr")
+    row = counted().domains["hr"]
     assert row.model is None and gaps.side_of(row) == "embedding"
     assert row.groups["all"]["n"] == row.groups["all"]["n_embedding"] > 0
     assert row.groups["all"]["wrong"] == row.groups["all"]["wrong_embedding"]
     assert_equal_to_recomputed()
 
 
-def test_an_unchanged_rollup_is_not_written_and_one_change_writes_its_rows(world):
+def test_what_did_not_move_is_not_counted_and_a_count_says_how_many_rows_differ(world):
     count_again()
-    before = dict(ClusterRollup.objects.values_list("pk", "at"))
-    stamps = dict(DomainRollup.objects.values_list("domain", "at"))
-    DomainRollup.objects.update(at=timezone.now() - timedelta(hours=1))
-    assert rollups.sweep() == 0  # nothing moved
+    before = Count.objects.get()
+    Count.objects.update(at=timezone.now() - timedelta(hours=1))
+    assert rollups.sweep() == 0 and Count.objects.get().pk == before.pk
+    hr = counted().clusters["hr"]
     applied(world)
+    differ = rollups.refresh()
+    assert differ["clusters"] > 0 and counted().clusters["hr"] == hr
+    assert counted().clusters["finance"][0].state != before.counted["clusters"]["finance"][0][1]
+    assert Count.objects.count() == 1
+
+
+def test_rows_of_another_edition_are_not_read_and_counted_anew(world):
     count_again()
-    touched = {pk for pk, at in ClusterRollup.objects.values_list("pk", "at") if before[pk] != at}
-    assert world.clusters["finance"][0].pk in touched
-    assert not touched & {cluster.pk for cluster in world.clusters["hr"]}
-    assert DomainRollup.objects.get(domain="hr").at > stamps["hr"] - timedelta(hours=1)
+    Count.objects.update(edition=0)
+    assert counted().outcomes == ()
+    count_again()
+    assert counted().outcomes
+
+
+def test_a_request_reads_one_count_and_the_next_the_one_stored_meanwhile(world):
+    count_again()
+    seen = []
+
+    @one_count
+    def answered(request):
+        seen.append(counted())
+        if request == "first":
+            applied(world)
+            rollups.refresh()
+        seen.append(counted())
+
+    answered("first")
+    answered("second")
+    assert seen[0] is seen[1] and seen[2] is seen[3]
+    assert seen[2].domains["hr"].at > seen[0].domains["hr"].at
+
+
+def test_a_count_that_is_replaced_before_it_is_read_is_read_from_its_successor(world):
+    count_again()
+    old = Count.objects.get().pk
+    applied(world)
+    rollups.refresh()
+    read_count.cache_clear()
+    assert counted(old).domains["hr"].at == Count.objects.get().at
 
 
 def test_the_sweeper_waits_between_two_counts_but_not_for_another_champion(world):
     count_again()
-    DomainRollup.objects.update(at=timezone.now())
+    Count.objects.update(at=timezone.now())
     make_sample(rule=world.rule, tools=world.tools["hr"][:2], human="approved")
     assert rollups.sweep() == 0
     assert rollups.is_behind(rollups.Now.read())
@@ -327,56 +360,57 @@ def test_the_sweeper_waits_between_two_counts_but_not_for_another_champion(world
 
 def test_erased_requests_leave_the_numbers(world):
     count_again()
-    before = DomainRollup.objects.get(domain="hr").sources["production"]["n"]
+    before = counted().domains["hr"].sources["production"]["n"]
     assert before > 0
     RetrievalRequest.objects.all().delete()
     count_again()
-    assert DomainRollup.objects.get(domain="hr").sources["production"]["n"] == 0
-    assert not LabelledOutcome.objects.filter(source="production").exists()
+    assert counted().domains["hr"].sources["production"]["n"] == 0
+    assert not gaps.outcomes(source="production")
     assert_equal_to_recomputed()
 
 
 def test_what_the_snapshot_holds_word_for_word_does_not_count(world):
     count_again()
-    before = DomainRollup.objects.get(domain="hr").groups["all"]["n"]
-    one = LabelledOutcome.objects.filter(source="benchmark", domain="hr").first()
-    same = make_sample(
-        tools=world.tools["hr"][:2], query=one.item.data["query"].upper() + "!", human="approved"
-    )
+    before = counted().domains["hr"].groups["all"]["n"]
+    one = BenchmarkItem.objects.get(pk=gaps.outcomes(source="benchmark", domain="hr")[0].of)
+    same = make_sample(tools=world.tools["hr"][:2], query=one.data["query"].upper() + "!", human="approved")
     other = make_snapshot()
     SnapshotSample.objects.create(snapshot=other, sample=same, position=1, sample_key=same.key)
     model = make_model(run=make_run(snapshot=other, retrieval="r+R"))
     world.measure(model)
     crown(model)
     count_again()
-    found = DomainRollup.objects.get(domain="hr")
-    assert not LabelledOutcome.objects.filter(item=one.item).exists() and found.groups["all"]["n"] < before
+    found = counted().domains["hr"]
+    assert (
+        one.pk not in [row.of for row in gaps.outcomes(source="benchmark")]
+        and found.groups["all"]["n"] < before
+    )
     assert_equal_to_recomputed()
 
 
 def test_every_number_opens_exactly_its_list(world):
     count_again()
-    for row in DomainRollup.objects.all():
+    for domain, row in counted().domains.items():
         for group, counts in row.groups.items():
-            found = gaps.outcomes(domain=row.domain_id, group=group)
-            assert found.count() == counts["n"]
-            assert found.filter(model_wrong=True).count() == counts["wrong"]
-            assert found.filter(embedding_wrong=True).count() == counts["wrong_embedding"]
+            found = gaps.outcomes(domain=domain, group=group)
+            assert len(found) == counts["n"]
+            assert sum(bool(one.model_wrong) for one in found) == counts["wrong"]
+            assert sum(bool(one.embedding_wrong) for one in found) == counts["wrong_embedding"]
         for source, counts in row.sources.items():
-            assert gaps.outcomes(domain=row.domain_id, source=source).count() == counts["n"]
-    for row in ClusterRollup.objects.all():
-        found = gaps.outcomes(cluster=row.pk)
-        assert (found.count(), found.filter(model_wrong=True).count()) == (row.n, row.wrong)
-        for at in ("uncovered", "covered"):
-            listed = gaps.outcomes(cluster=row.pk, wrong="model", at=at).count()
-            assert listed == getattr(row, f"wrong_{at}")
-    for tool in ToolRollup.objects.all():
-        assert gaps.outcomes(tools=[tool.pk]).count() == tool.n
+            assert len(gaps.outcomes(domain=domain, source=source)) == counts["n"]
+        for cluster in counted().clusters[domain]:
+            found = gaps.outcomes(cluster=cluster.pk)
+            assert (len(found), sum(bool(one.model_wrong) for one in found)) == (cluster.n, cluster.wrong)
+            for at in ("uncovered", "covered"):
+                listed = gaps.outcomes(cluster=cluster.pk, wrong="model", at=at)
+                assert len(listed) == getattr(cluster, f"wrong_{at}")
+    for tool, row in counted().tools.items():
+        assert len(gaps.outcomes(tools=[tool])) == row.n
 
 
 def test_pairs_say_right_tool_chosen_tool_and_share(world):
     count_again()
-    for cluster in ClusterRollup.objects.filter(wrong__gt=0):
+    for cluster in (row for rows in counted().clusters.values() for row in rows if row.wrong):
         found = gaps.pair_confusion(gaps.outcomes(cluster=cluster.pk))
         assert sum(pair.wrong for pair in found) == cluster.wrong
         for pair in found:
@@ -385,11 +419,11 @@ def test_pairs_say_right_tool_chosen_tool_and_share(world):
 
 def test_texts_are_told_to_those_who_may_read_them(world, user_with):
     count_again()
-    found = list(gaps.outcomes(domain="hr"))
+    found = gaps.outcomes(domain="hr")
     told = {}
     for role in ("product_manager", "expert", "admin"):
         shown = gaps.shown_outcomes(found, user_with(role))
-        assert [row.id for row in shown] == [row.pk for row in found]
+        assert [(row.source, row.id) for row in shown] == [(row.source, row.of) for row in found]
         told[role] = {row.source for row in shown if row.text}
         assert all(row.url for row in shown if row.text)
     assert told == {
@@ -421,7 +455,7 @@ def test_production_misses_are_those_about_the_domain_and_hide_texts_from_others
 def test_what_if_reads_rollups_and_says_samples_and_cost(world):
     count_again()
     chosen = [gap.pk for gap in gaps.clusters("hr") if gap.score is not None and gap.open_tools]
-    row = domain_rollup("hr")
+    row = figures_by_domain()["hr"]
     plan = plan_of(Choice("hr", (*chosen, world.clusters["finance"][0].pk)), row)
     assert plan.rules == len(chosen) and plan.samples == 12 * len(chosen) and plan.left_out == 1
     score = sum(gap.score for gap in gaps.clusters("hr") if gap.pk in chosen)
@@ -439,13 +473,13 @@ def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
 
     def look():
         with CaptureQueriesContext(connection) as made:
-            gaps.domain_rollups()
+            figures_by_domain()
             gaps.trend("hr")
             shown = gaps.clusters("hr", size=25)
             gaps.pair_confusion(gaps.outcomes(domain="hr"))
-            gaps.shown_outcomes(list(gaps.outcomes(domain="hr")), reader)
+            gaps.shown_outcomes(gaps.outcomes(domain="hr"), reader)
             gaps.production_misses("hr", reader)
-            plan_of(Choice("hr", tuple(row.pk for row in shown)), domain_rollup("hr"))
+            plan_of(Choice("hr", tuple(row.pk for row in shown)), figures_by_domain()["hr"])
         return len(made)
 
     count_again()
@@ -461,25 +495,28 @@ def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
 def test_a_recount_needs_the_same_queries_for_few_clusters_and_for_many(world):
     count_again()
 
-    def counted():
+    def queries():
         with CaptureQueriesContext(connection) as made:
             rollups.count()
         return len(made)
 
-    few = counted()
+    few = queries()
     clustering = world.clusters["hr"][0].clustering
     for _ in range(12):
         tools = [make_tool() for _ in range(4)]
         make_cluster(*tools, clustering=clustering, position=50)
         make_rule(*tools[:2])
     world.requests(50)
-    counted()  # what changed is read once
-    assert counted() <= few
+    queries()  # what changed is read once
+    assert queries() <= few
 
 
 def test_command_counts_rollups_anew_and_says_how_many_differed(world, capsys):
     count_again()
-    ClusterRollup.objects.filter(pk=world.clusters["hr"][0].pk).update(wrong=99)
+    row = Count.objects.get()
+    row.counted["clusters"]["hr"][0][10] = 99  # wrong answers
+    Count.objects.update(counted=row.counted)
+    read_count.cache_clear()
     call_command("coverage", recount=True, json=True)
     assert '"clusters": 1' in capsys.readouterr().out.splitlines()[-1]
     assert_equal_to_recomputed()
@@ -538,7 +575,7 @@ def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, o
     assert len(found[kept.pk].embedding) == 3
     assert ask_champion() == 0
     count_again()
-    sources = DomainRollup.objects.get().sources
+    sources = counted().domains["hr"].sources
     assert {name: counts["n"] for name, counts in sources.items()} == {
         "benchmark": 0,
         "sample": 2,
@@ -546,18 +583,17 @@ def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, o
     }
     Sample.objects.filter(pk=edited.pk).update(query="my GetPaystub of July", human="approved")
     count_again()
-    assert DomainRollup.objects.get().sources["sample"]["n"] == 1
+    assert counted().domains["hr"].sources["sample"]["n"] == 1
     assert_equal_to_recomputed()
 
 
 def test_a_request_that_is_erased_while_rollups_are_counted_fails_nothing(world):
     count_again()
-    before = list(DomainRollup.objects.order_by("pk").values())
-    found = rollups.count()
-    request = LabelledOutcome.objects.filter(source="production").values_list("request", flat=True).first()
-    RetrievalRequest.objects.filter(pk=request).delete()
+    before = Count.objects.get().pk
+    now, found = rollups.count()
+    RetrievalRequest.objects.filter(pk=gaps.outcomes(source="production")[0].of).delete()
     with transaction.atomic():
-        assert rollups.store(found) == {}
-    assert list(DomainRollup.objects.order_by("pk").values()) == before
+        rollups.store(now, found)
+    assert Count.objects.get().pk > before and rollups.is_behind(rollups.Now.read())
     count_again()
     assert_equal_to_recomputed()

@@ -10,11 +10,13 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Cluster, Clustering
 from evaluation.core import report
+from evaluation.coverage.counted import counted, figures_by_domain, read_count
+from evaluation.coverage.gaps import cluster_count
 from evaluation.coverage.outcomes import failing_requests
-from evaluation.models import ClusterRollup, DomainRollup
+from evaluation.models import Count
 from evaluation.results import rollups
 from evaluation.what_if import selectors
-from evaluation.what_if.selectors import Choice, domain_rollup, plan_of
+from evaluation.what_if.selectors import Choice, plan_of
 from rules.models import ChangeRequest, RuleChange, RuleSuggestion
 from tests.factories import (
     crown,
@@ -105,7 +107,7 @@ class World:
 
     def plan(self, *, gaps=(), rules=()):
         choice = Choice("hr", tuple(one.pk for one in gaps), tuple(one.pk for one in rules))
-        return plan_of(choice, domain_rollup("hr"))
+        return plan_of(choice, figures_by_domain()["hr"])
 
 
 @pytest.fixture
@@ -115,11 +117,11 @@ def world(db):
 
 def test_a_picked_cluster_counts_all_its_open_pairs(world):
     plan = world.plan(gaps=[world.wide])
-    row = ClusterRollup.objects.get(pk=world.wide.pk)
+    row = cluster_count("hr", world.wide.pk)
     assert plan.found.misses.value == pytest.approx(row.score) and plan.pairs == 3
     assert (plan.found.measured, plan.found.tools) == (3, 4)
-    counted = DomainRollup.objects.get(domain="hr")
-    assert (counted.covered_n, counted.covered_wrong) == (10, 1)
+    figures = figures_by_domain()["hr"]
+    assert (figures.covered_n, figures.covered_wrong) == (10, 1)
     requests = sum(term.requests for term in plan.picks[0].terms if term.n)
     assert plan.found.left.value == pytest.approx(requests * 0.1)
     assert plan.found.gain.value == pytest.approx(plan.found.misses.value - plan.found.left.value)
@@ -185,9 +187,9 @@ def test_without_a_model_the_embedding_is_counted(db):
     make_rule(g, h)
     make_evaluation((a, [b.name]), (a, [a.name]), (g, [g.name]), decode="embedding")
     count()
-    plan = plan_of(Choice("hr", (gap.pk,)), domain_rollup("hr"))
+    plan = plan_of(Choice("hr", (gap.pk,)), figures_by_domain()["hr"])
     assert (
-        "1 of 2 labelled requests get such a look-alike from the plain embedding"
+        "1 of 2 labelled requests get such a look-alike from plain embedding search"
         in plan.saves[0].figure.basis
     )
 
@@ -338,7 +340,7 @@ def test_a_page_costs_the_same_queries_for_few_gaps_and_for_many(world, client_a
     client = client_as("expert")
 
     def look():
-        picked = "&".join(f"gap={pk}" for pk in ClusterRollup.objects.values_list("pk", flat=True))
+        picked = "&".join(f"gap={pk}" for pk in (row.pk for row in counted().clusters["hr"]))
         picked += "".join(f"&rule={pk}" for pk in RuleSuggestion.objects.values_list("pk", flat=True))
         with CaptureQueriesContext(connection) as made:
             assert client.get(f"{PAGE}?domain=hr&{picked}").status_code == 200
@@ -374,13 +376,13 @@ def test_what_happens_twice_elsewhere_is_told(world):
     assert (world.b.name, world.e.name) in {(right, chosen) for _, right, chosen in failing_requests("hr")}
 
 
-def test_texts_that_not_all_may_read_are_not_told(world, monkeypatch):
-    from evaluation.models import LabelledOutcome
-
-    rows = LabelledOutcome.objects.filter(model_wrong=True, model_tool=world.a.pk)
-    kept = rows.first()
+def test_texts_that_not_all_may_read_are_not_told(world):
+    row = Count.objects.get()
+    own = next(one for one in row.counted["outcomes"] if one[8] and one[10] == world.a.pk)
     sample = make_sample(tools=[world.a, world.b], query="my own secret")
-    LabelledOutcome.objects.filter(pk=kept.pk).update(source="sample", item=None, sample=sample)
+    own[:2] = "sample", sample.pk
+    Count.objects.update(counted=row.counted)
+    read_count.cache_clear()
     texts = sorted(text for text, right, _ in failing_requests("hr") if right == world.a.name)
     assert texts[0] == "" and "my own secret" not in texts and len(texts) == 3
 

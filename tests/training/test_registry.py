@@ -98,6 +98,15 @@ def test_rolling_back_is_one_step_and_says_what_was_rolled_back(user_with):
             roll_back(actor=None, model=to)
 
 
+def test_a_new_champion_wakes_the_sweeper(monkeypatch, django_capture_on_commit_callbacks):
+    woken, model = [], make_model()
+    monkeypatch.setattr(registry, "wake_worker", woken.append)
+    with django_capture_on_commit_callbacks(execute=True):
+        crown(model=model, actor=None)
+        crown(model=model, actor=None)  # it is the champion already
+    assert woken == ["sweep"]
+
+
 def test_rolling_back_reaches_any_earlier_champion_and_no_other_model():
     models = [make_model() for _ in range(3)]
     for model in models:

@@ -139,9 +139,9 @@ def choose(*, person: Any, kinds: Iterable[str], channel: str = MAIL) -> None:
     waiting.exclude(event__in=chosen).delete()
 
 
-def forget_old() -> int:
-    """Delete what was read long ago; returns how many."""
-    return Notice.objects.filter(read_at__lt=Now() - KEPT).delete()[0]
+def expired() -> models.QuerySet[Notice]:
+    """What was read long ago."""
+    return Notice.objects.filter(read_at__lt=Now() - KEPT)
 
 
 # The channel `mail`: one plain-text mail a person, with everything that waits for them.

@@ -138,15 +138,17 @@ def sessions_end(*, user: Any, keep: str | None = None) -> int:
     return Session.objects.filter(account=user.pk).exclude(pk=stored_key(keep)).delete()[0]
 
 
-def forget_old() -> int:
-    """Delete sessions whose time is over and attempts that count no more (what was typed there may be a password)."""
-    over = AccessAttempt.objects.filter(attempt_time__lt=Now() - settings.AXES_COOLOFF_TIME)
-    attempts = int(over.delete()[0])
-    return attempts + Session.objects.filter(expire_date__lt=Now()).delete()[0]
-
-
 def _open_rows() -> QuerySet[Session]:
     return Session.objects.filter(expire_date__gt=Now())
+
+
+def expired() -> QuerySet[Session]:
+    return Session.objects.filter(expire_date__lt=Now())
+
+
+def expired_attempts() -> Any:
+    """Rows of wrong passwords that count no more; what was typed as a name may be one."""
+    return AccessAttempt.objects.filter(attempt_time__lt=Now() - settings.AXES_COOLOFF_TIME)
 
 
 LAST_SIGN_INS = 100  # that tell from where somebody comes

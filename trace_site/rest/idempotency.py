@@ -50,6 +50,11 @@ class Replay(Exception):
         self.response["Idempotent-Replayed"] = "true"
 
 
+def expired() -> models.QuerySet[IdempotencyKey]:
+    """What nobody may repeat any more."""
+    return IdempotencyKey.objects.filter(created_at__lt=Now() - KEPT)
+
+
 def begin(request: Any, key: str) -> None:
     """Take the key for this transaction.
 
@@ -73,7 +78,7 @@ def begin(request: Any, key: str) -> None:
                 where="Idempotency-Key",
                 hint="Wait for its answer, then ask again with the same key.",
             )
-    IdempotencyKey.objects.filter(user=request.user.pk, key=key, created_at__lt=Now() - KEPT).delete()
+    expired().filter(user=request.user.pk, key=key).delete()
     stored = IdempotencyKey.objects.filter(user=request.user.pk, key=key).first()
     asked = request_hash(request)  # now: a view may use up an uploaded file
     request._request.idempotency_hash = asked
@@ -130,8 +135,3 @@ def once(key: str, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
                 body=body,
             )
     return response
-
-
-def forget_old() -> int:
-    """Delete the keys nobody may repeat any more; returns how many."""
-    return IdempotencyKey.objects.filter(created_at__lt=Now() - KEPT).delete()[0]

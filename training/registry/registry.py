@@ -27,6 +27,7 @@ from rules.selectors import clauses_in_force
 from synthesis.models import LoopSettings
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
+from trace_site.celery import wake_worker
 from trace_site.database import hold_lock
 from trace_site.lib.errors import TraceError, not_found
 from trace_site.lib.store import reaching
@@ -208,6 +209,7 @@ def _crown(model: Model, old: AliasMove | None, actor: Any, note: str, why: str,
     move = _moved(Alias.CHAMPION, model.pk, actor, note, **gate)
     told = {"alias": "champion", "model": model.pk, "previous": old.model_id if old else None}
     emit("model.promoted", told)
+    transaction.on_commit(lambda: wake_worker("sweep"))  # what is counted of the champion follows
     return move
 
 

@@ -10,9 +10,9 @@ from catalog.models import Domain
 from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
 from evaluation.coverage import gaps
+from evaluation.coverage.counted import ClusterCount
 from evaluation.coverage.grouped import recall_by_domain
 from evaluation.coverage.selectors import DomainCoverage, coverage
-from evaluation.models import ClusterRollup
 from evaluation.results import rollups
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import not_found
@@ -83,7 +83,7 @@ def recall_lines(recall: dict[str, Any]) -> Iterator[str]:
             yield f"  {group}: {metric} {interval_words(found['metrics'][metric])} n {found['n']}{beside}"
 
 
-def with_costs(found: list[dict[str, Any]], costs: dict[int, ClusterRollup]) -> list[dict[str, Any]]:
+def with_costs(found: list[dict[str, Any]], costs: dict[int, ClusterCount]) -> list[dict[str, Any]]:
     """By rank, with the wrong answers to expect; null where nothing was measured, or not counted yet."""
 
     def rank(row: dict[str, Any]) -> float:

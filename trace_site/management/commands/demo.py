@@ -30,7 +30,7 @@ from evaluation.benchmarks.selectors import RESULTS
 from evaluation.benchmarks.services import benchmark_import, probe_benchmarks_build
 from evaluation.benchmarks.services import evaluation_request as search_evaluation_request
 from evaluation.gate.services import gate_request
-from evaluation.models import Benchmark, DomainRollup, Evaluation, GateReport
+from evaluation.models import Benchmark, Count, Evaluation, GateReport
 from evaluation.results import rollups
 from evaluation.results.strip import first_tools
 from rules.changes.services import request_submit
@@ -150,7 +150,7 @@ class Command(TraceCommand):
             Step("import and publish 26 rules", 1, Rule.objects.exists, import_rules),
             Step("find each tool's nearest neighbours", 6, all_embedded, find_neighbours),
             Step("find the confusable clusters", 1, Clustering.objects.exists, clusters_update),
-            Step("count what the rules tell apart", 1, DomainRollup.objects.exists, self.count),
+            Step("count what the rules tell apart", 1, Count.objects.exists, self.count),
             Step("freeze the benchmarks", 1, lambda: Benchmark.objects.count() >= 9, import_benchmarks),
             Step("import requests that show the tone", 1, real_queries().exists, import_queries),
             Step("write a guideline for reviewers", 1, Guideline.objects.exists, write_guidelines),
