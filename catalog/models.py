@@ -284,7 +284,6 @@ class LabelledQuery(models.Model):
 
     class Meta:
         ordering = ["id"]
-        verbose_name_plural = "labelled queries"
         constraints = [
             models.UniqueConstraint(
                 fields=["collection", "text_key", "tools"], name="one_query_per_collection"

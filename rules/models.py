@@ -144,7 +144,6 @@ class RuleHealth(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["light"])]
-        verbose_name_plural = "rule health"
 
     def __str__(self) -> str:
         return f"{self.rule_id}: {self.light}"

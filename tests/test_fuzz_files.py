@@ -18,10 +18,8 @@ from catalog.imports.services import catalog_import
 from catalog.queries.imports import read_queries
 from evaluation.benchmarks.services import benchmark_import
 from rules.exchange.services import file_preview
-from synthesis.core.blind import BlindReading, sheet
 from synthesis.core.recipe import load_recipe
 from synthesis.generate.imports import samples_import
-from synthesis.management.commands.synthesis_blind import Command as Blind
 from tests.catalog.test_importers_field import IN_TOOLS, OVERLOADS, PAGES, REF_CHAIN
 from tests.factories import make_tool
 from tests.tokens import token_of
@@ -59,13 +57,6 @@ RULES = [
     }
 ]
 QUERIES = [{"query": "Show me the payslip of last month please", "tools": ["Pay/Get0"]}] * 3
-READINGS = [
-    BlindReading(n, "rule explicit", "a request", "", (("A/b", "one"),), ("A/b",), "So A/b.")
-    for n in range(2)
-]
-BLIND, KEY = sheet(READINGS, 1)
-for row in BLIND:
-    row.update({"natural": "yes", "which_tools": "A"} if row["part"] == "1" else {"leads_to": "A"})
 
 
 def lines(rows: list[Any]) -> str:
@@ -99,8 +90,6 @@ SEEDS: dict[str, tuple[str, str]] = {  # what is mutated: the name of the file, 
     "queries-text": ("queries.txt", "\n".join(row["query"] for row in QUERIES)),
     "samples": ("samples.jsonl", lines(QUERIES)),
     "benchmark": ("benchmark.jsonl", lines([{**row, "id": str(n)} for n, row in enumerate(QUERIES)])),
-    "blind": ("blind.csv", table(BLIND)),
-    "blind-key": ("key.json", json.dumps(KEY)),
     "recipe": ("recipe.yaml", "retries: 2\nquery: {temperature: 0.5, words: [3, 60]}\n"),
 }  # fmt: skip
 VALUES: list[Any] = [
@@ -229,10 +218,6 @@ def try_read(
         samples_import(path=path, split="all")
     elif kind == "benchmark":
         benchmark_import(path=path, kind="prb", name="fuzzed")
-    elif kind.startswith("blind"):
-        other = path.with_name("other")
-        other.write_text(SEEDS["blind-key" if kind == "blind" else "blind"][1])
-        Blind()._scored(*((path, other) if kind == "blind" else (other, path)))
     elif kind == "recipe":
         dice.choice([load_recipe, mapping_from_file])(path)
     else:

@@ -36,7 +36,7 @@ class Area(NamedTuple):
     """Some pages of an app and who may open them; each AppConfig lists its own in `areas`.
 
     `reads` may use safe methods on them, `sends` the others; which methods an address has, it says itself. `routes`:
-    names of addresses, as {% url %} takes them; one that ends with a colon stands for its whole namespace.
+    names of addresses, as {% url %} takes them.
     """
 
     reads: tuple[str, ...]
@@ -76,7 +76,7 @@ def is_program(user: Any) -> bool:
 
 def allowed(route: str, method: str = "GET") -> tuple[str, ...]:
     """Roles (or `anybody`, `account`) that may use the method on the address of this name."""
-    area = areas().get(route) or areas().get(f"{route.partition(':')[0]}:")
+    area = areas().get(route)
     return () if area is None else area.reads if method in SAFE else area.sends
 
 

@@ -42,8 +42,6 @@ class TraceSiteConfig(AppConfig):
             api-webhook-send people:list people:person people:reset people:deactivate people:activate
             people:token people:token_rotate people:token_permit people:token_revoke""",
         ),
-        # Django's own pages ask besides whether one is staff
-        Area(ADMINS, ADMINS, "admin:"),
     ]
     long_views = "webhooks:again webhooks:test api-webhook-send api-webhook-test"
     audit_pages = {"job": "jobs:detail", "user": "people:person", "webhook": "webhooks:detail"}

@@ -72,7 +72,6 @@ class Delivery(models.Model):
     class Meta:
         app_label = "trace_site"
         ordering = ["-id"]
-        verbose_name_plural = "deliveries"
         indexes = [
             models.Index(fields=["next_at"], condition=Q(state="pending"), name="delivery_due"),
             models.Index(fields=["webhook", "-id"], name="deliveries_of_webhook"),

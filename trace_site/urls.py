@@ -1,6 +1,5 @@
 """Every address of the site; each app keeps its own list."""
 
-from django.contrib import admin
 from django.urls import include, path
 
 from trace_site import views
@@ -77,5 +76,4 @@ urlpatterns = [
     path("synthesis/", include("synthesis.urls")),
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
-    path("admin/", admin.site.urls),
 ]

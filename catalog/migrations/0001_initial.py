@@ -141,7 +141,6 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'verbose_name_plural': 'labelled queries',
                 'ordering': ['id'],
                 'constraints': [models.UniqueConstraint(fields=('collection', 'text_key', 'tools'), name='one_query_per_collection')],
             },

@@ -91,9 +91,6 @@ class Migration(migrations.Migration):
                 ('words', models.TextField(default='', help_text='code, target and text, casefolded: what the list of rules is searched in')),
                 ('checked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
-            options={
-                'verbose_name_plural': 'rule health',
-            },
         ),
         migrations.CreateModel(
             name='RuleVersion',

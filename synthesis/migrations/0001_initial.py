@@ -38,9 +38,6 @@ class Migration(migrations.Migration):
                 ('rows', models.PositiveIntegerField()),
                 ('data', models.BinaryField(help_text='the lines, zlib')),
             ],
-            options={
-                'verbose_name_plural': 'frozen lines',
-            },
         ),
         migrations.CreateModel(
             name='ModelReply',
@@ -56,7 +53,6 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'verbose_name_plural': 'model replies',
                 'ordering': ['-id'],
             },
         ),
@@ -108,7 +104,6 @@ class Migration(migrations.Migration):
                 ('rule_version', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='rules.ruleversion')),
             ],
             options={
-                'verbose_name_plural': 'batches',
                 'ordering': ['-id'],
             },
         ),

@@ -69,7 +69,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={"verbose_name_plural": "loop settings"},
         ),
         migrations.AddConstraint(
             model_name="loopsettings",

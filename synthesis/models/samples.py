@@ -307,7 +307,6 @@ class ModelReply(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        verbose_name_plural = "model replies"
 
     def __str__(self) -> str:
         return f"{self.purpose} {self.key[:8]}"
@@ -414,9 +413,6 @@ class FrozenLines(models.Model):
     rows = models.PositiveIntegerField()
     data = models.BinaryField(help_text="the lines, zlib")
 
-    class Meta:
-        verbose_name_plural = "frozen lines"
-
 
 # What goes on by itself from a published rule to a model that a person may promote.
 
@@ -448,7 +444,6 @@ class LoopSettings(models.Model):
     changed_at = Changed()
 
     class Meta:
-        verbose_name_plural = "loop settings"
         constraints = [
             models.CheckConstraint(condition=models.Q(pk=1), name="one_row_of_loop_settings"),
             models.CheckConstraint(condition=models.Q(most_load__gte=0), name="load_is_not_negative"),

@@ -40,11 +40,10 @@ from trace_site.webhooks import services as webhooks
 pytestmark = pytest.mark.django_db
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 NAMES = {NOBODY: "nobody", NO_ROLE: "an account without a role", **LETTERS}
-ADMIN_SITE = "admin:"
 DESCRIPTION = ("api-schema", "api-docs")  # of the API: YAML and a page
 FORM = re.compile(r'<form\b(?=[^>]*\smethod="post")(?![^>]*\shx-post)(?:[^>]*?\saction="(/[^"?#]*))?')
 PLACE = re.compile(r'\s(href|formaction|hx-get|hx-post|data-[a-z-]+)="(/[^"?#]*)')
-ROUTES = [route for route in routes() if not route.name.startswith(ADMIN_SITE)]
+ROUTES = routes()
 
 
 @pytest.fixture
@@ -208,11 +207,8 @@ def test_every_address_stands_in_one_area_of_the_site():
         for name in area.routes.split()
     ]
     assert len(known) == len(set(known))
-    assert [name for name in known if name.endswith(":")] == [ADMIN_SITE], "pages ask for single names"
-    assert [route.name for route in routes() if not access.allowed(route.name)] == []
-    names = {route.name for route in routes()}
-    spaces = {name.partition(":")[0] + ":" for name in names if ":" in name}
-    assert set(known) <= names | spaces
+    assert [route.name for route in ROUTES if not access.allowed(route.name)] == []
+    assert set(known) <= {route.name for route in ROUTES}
 
 
 def test_the_table_has_every_operation_of_the_api():
@@ -251,25 +247,6 @@ def test_a_page_that_may_be_read_may_be_asked_for_its_headers(world):
             right, head = wanted(route, "GET", "A"), ask(world, route, "HEAD", "A")
             if head.status_code not in right or head.content:
                 wrong.append(f"HEAD {route.name}: {head.status_code}, GET {sorted(right)}")
-    assert not wrong, "\n".join(wrong)
-
-
-def test_djangos_own_pages_are_for_admins(world):
-    values = {"object_id": "1", "app_label": "auth", "content_type_id": 1, "id": world.people["A"].pk}
-    wrong = []
-    for route in routes():
-        if route.name.startswith(ADMIN_SITE) and route.name != "admin:None":
-            path = reverse(route.name, kwargs={part: values[part] for part in route.parts})
-            for who in (NOBODY, NO_ROLE, "A"):
-                got = world.clients[who].get(path)
-                if who == NOBODY:
-                    right = got.status_code == 302 and got["Location"].startswith("/login/?next=")
-                else:
-                    ours = b"This needs another role" in got.content
-                    right = (got.status_code == 403 and ours) if who != "A" else not ours
-                if not right or got.status_code >= 500:
-                    wrong.append(f"{route.name} as {who}: {got.status_code}")
-                world.clients[who].force_login(world.people[who]) if who != NOBODY else None
     assert not wrong, "\n".join(wrong)
 
 

@@ -68,7 +68,7 @@ PEOPLE = (NOBODY, NO_ROLE, *LETTERS)
 def people() -> dict[str, User]:
     made = {NO_ROLE: User.objects.create_user("noah", password="pass")}
     for letter, role in LETTERS.items():
-        user = made[letter] = User.objects.create_user(role, password="pass", is_staff=role == "admin")
+        user = made[letter] = User.objects.create_user(role, password="pass")
         user.groups.set([Group.objects.get_or_create(name=role)[0]])
     return made
 

@@ -10,7 +10,7 @@ CODES = {
     400: """ambiguous_rule bad_aql bad_base bad_count bad_csv bad_decode bad_delivery bad_domain
         bad_encoding bad_follow_up bad_format bad_grid bad_input bad_item bad_items bad_json bad_k
         bad_level bad_licence bad_option bad_reason bad_recipe bad_request bad_row bad_rows
-        bad_rule bad_rules bad_sample bad_shares bad_sheet bad_stage bad_template bad_text
+        bad_rule bad_rules bad_sample bad_shares bad_stage bad_template bad_text
         bad_time bad_tool bad_tool_name bad_xml bad_yaml bulk_count empty mixed_rules
         no_note no_reason no_such_domain no_such_file no_such_rule no_such_sample no_such_user no_tokens
         not_bulk nothing_changes reason_missing short_override small_lot style_unsupported team_differs texts

@@ -225,7 +225,6 @@ class Migration(migrations.Migration):
                 ('webhook', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='trace_site.webhook')),
             ],
             options={
-                'verbose_name_plural': 'webhook deliveries',
                 'ordering': ['-id'],
                 'indexes': [models.Index(condition=models.Q(('state', 'pending')), fields=['next_at'], name='webhook_due'), models.Index(fields=['webhook', '-id'], name='trace_site__webhook_0423be_idx')],
             },

@@ -24,7 +24,6 @@ class Migration(migrations.Migration):
     ]
     operations = [
         migrations.RenameModel("WebhookDelivery", "Delivery"),
-        migrations.AlterModelOptions("delivery", {"ordering": ["-id"], "verbose_name_plural": "deliveries"}),
         migrations.RenameIndex("delivery", new_name="delivery_due", old_name="webhook_due"),
         migrations.RenameIndex(
             "delivery", new_name="deliveries_of_webhook", old_name="trace_site__webhook_0423be_idx"

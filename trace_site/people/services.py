@@ -263,7 +263,7 @@ def _kept() -> list[dict[str, str]]:
 
 
 def _demo_login(role: str, password: str) -> dict[str, str]:
-    user, made = User.objects.get_or_create(username=DEMO_NAMES[role], defaults={"is_staff": role == ADMIN})
+    user, made = User.objects.get_or_create(username=DEMO_NAMES[role])
     if made:
         password = password or f"{role[:2]}-{secrets.token_hex(6)}"
         user.set_password(password)
