@@ -41,7 +41,7 @@ def results(tools):
 
 def test_a_model_has_a_row_per_evaluation_and_group(results):
     recall = {
-        (of.pk, row["group"]): row["cells"][0]["mean"]
+        (of.pk, row["name"]): row["cells"][0]["mean"]
         for one in results
         for of, found in views.model_matrix(one.model)
         for row in found

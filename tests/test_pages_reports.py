@@ -300,7 +300,7 @@ def test_run_report_shows_citation_with_interval_and_n_and_each_tier_and_style(c
     Evaluation.objects.filter(pk=made.pk).update(metrics=metrics)
     context = client.get(f"/evaluation/{made.pk}/").context
     facets = {
-        (row["facet"], row["value"]): dict(row["cells"])["recall@gen"]["mean"] for row in context["facets"]
+        (row["over"], row["name"]): dict(row["cells"])["recall@gen"]["mean"] for row in context["facets"]
     }
     assert facets == {
         ("style", "exception"): 0.5,

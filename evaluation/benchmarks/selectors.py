@@ -154,74 +154,56 @@ CITATIONS = (
 )
 
 
-def citation_cells(figures: dict[str, Any], filters: str) -> list[tuple[dict[str, Any], str]]:
-    """(mean with its interval and n, the query of the predictions it counts) in the order of CITATIONS."""
-    found = figures.get("citation") or {}
-    rate = {"mean": found.get("rate"), "n": figures["n"]}  # what was stored before it had an interval
-    return [(found.get(name) or rate, f"{filters}cited={which}") for name, *_, which in CITATIONS]
-
-
-def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Every number of one evaluation by what its requests say of themselves: tier, style, side of the rule."""
-    rows = []
-    for facet, values in ((evaluation.metrics or {}).get("facets") or {}).items():
-        for value, figures in values.items():
-            filters = f"{urlencode({facet: value})}&"
-            off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
-            rows.append(
-                {
-                    "facet": facet,
-                    "value": value,
-                    "n": figures["n"],
-                    "cells": [
-                        (name, figures["metrics"][name]) for name in METRICS if name in figures["metrics"]
-                    ],
-                    "citations": citation_cells(figures, filters) if figures.get("citation") else [],
-                    "off_vocabulary": off and off["rate"],
-                    "following": {**figures["following"], "filters": filters}
-                    if "following" in figures
-                    else None,
-                    "filters": filters,
-                }
-            )
-    return rows
-
-
 def slice_rows(
     evaluation: Evaluation, found: Mapping[str, Any], same: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Every number of one evaluation, all domains first: a row a domain and group, its `cells` (metric, {mean, low,
-    high, n}) in the order of METRICS; what the decoding does not define is empty or None."""
-    is_probe = evaluation.decode == Evaluation.Decode.LETTERS
-    has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
+    """Every number of one evaluation, all domains first: `figure_row` of each domain (`over`) and group (`name`)."""
     rows = []
     for domain in sorted(found, key=lambda name: (name != ALL, name)):
+        is_probe = evaluation.decode == Evaluation.Decode.LETTERS
         groups = {ALL: found[domain] | {"metrics": found[domain]}} if is_probe else found[domain]
-        for group in (ALL, *LINES):
-            if group not in groups:
-                continue
-            figures, metrics = groups[group], groups[group].get("metrics", {})
+        for group in (one for one in (ALL, *LINES) if one in groups):
             chosen = {name: value for name, value in (("domain", domain), ("group", group)) if value != ALL}
-            # evaluations that were stored before it was counted have none
-            following = figures.get("following") or {"n": 0, "not_measured": figures["n"]}
-            filters = "".join(f"{urlencode({name: value})}&" for name, value in chosen.items())
-            off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
-            rows.append(
-                {
-                    "domain": domain,
-                    "group": group,
-                    "n": figures["n"],
-                    "cells": [(name, metrics[name]) for name in METRICS if name in metrics],
-                    "random": figures.get("random"),
-                    "off_vocabulary": off and off["rate"],
-                    "citation": (figures.get("citation") or {}).get("rate"),
-                    "citations": citation_cells(figures, filters) if figures.get("citation") else [],
-                    "filters": filters,
-                    "following": {**following, "filters": filters} if has_traces else None,
-                    "same_length": (same or {}).get(domain, {}).get(group, {}).get("embedding", {}),
-                }
-            )
+            embedding = (same or {}).get(domain, {}).get(group, {}).get("embedding", {})
+            row = figure_row(evaluation, groups[group], chosen)
+            rows.append(row | {"over": domain, "name": group, "same_length": embedding})
     return rows
+
+
+def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The same by what its requests say of themselves: tier, style, side of the rule (`over`), each value (`name`)."""
+    return [
+        figure_row(evaluation, figures, {facet: value}) | {"over": facet, "name": value}
+        for facet, values in ((evaluation.metrics or {}).get("facets") or {}).items()
+        for value, figures in values.items()
+    ]
+
+
+def figure_row(
+    evaluation: Evaluation, figures: Mapping[str, Any], chosen: Mapping[str, str]
+) -> dict[str, Any]:
+    """The numbers of some of its requests; what the decoding does not define is empty or None. `cells`: (metric, {mean,
+    low, high, n}) in the order of METRICS; `citations`: (mean with its interval and n, the query of the predictions it
+    counts) in the order of CITATIONS; `filters`: the query of its predictions, to which more can be added."""
+    metrics, filters = figures.get("metrics", {}), f"{urlencode(chosen)}&" if chosen else ""
+    off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
+    has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
+    # evaluations that were stored before it was counted have none
+    following = figures.get("following") or {"n": 0, "not_measured": figures["n"]}
+    cited = figures.get("citation") or {}
+    rate = {"mean": cited.get("rate"), "n": figures["n"]}  # what was stored before it had an interval
+    return {
+        "n": figures["n"],
+        "cells": [(name, metrics[name]) for name in METRICS if name in metrics],
+        "random": figures.get("random"),
+        "off_vocabulary": off and off["rate"],
+        "citation": cited.get("rate"),
+        "citations": [
+            (cited.get(name) or rate, f"{filters}cited={which}") for name, *_, which in CITATIONS if cited
+        ],
+        "filters": filters,
+        "following": {**following, "filters": filters} if has_traces else None,
+    }
 
 
 # One row a model: what it ranks, what it writes, which rule it names, and what it knows.

@@ -186,7 +186,7 @@ def model_matrix(model: Model, domain: str = ALL) -> list[tuple[Evaluation, list
         rows = [
             row | {"cells": [dict(row["cells"]).get(name, {}) for name in selectors.COLUMNS]}
             for row in selectors.slice_rows(of, figures[of.pk])
-            if row["domain"] == domain
+            if row["over"] == domain
         ]
         if rows:
             matrix.append((of, rows))
