@@ -7,9 +7,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks import selectors
-from evaluation.core.comparison import TaughtCell
+from evaluation.core.coverage import GROUP_WORDS
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import BETTER, WORSE
+from evaluation.core.taught import TaughtCell
 from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
@@ -20,13 +21,6 @@ from training.registry.selectors import alias_names
 #
 # In: a part of `taught.selectors`. Out: dots whose title is the answer, each row linked to the predictions it counts.
 
-LABELS = {
-    ALL: "all requests",
-    "covered": "a rule covers the look-alikes",
-    "exceptions": "exceptions of rules",
-    "uncovered": "look-alikes without a rule",
-    "outside": "outside every cluster",
-}
 WORDS = {BETTER: ("better than embedding", "good"), WORSE: ("worse than embedding", "bad")}
 
 
@@ -52,7 +46,7 @@ def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChar
         word, tone = "", ""
         if cell.over_embedding is not None:
             word, tone = WORDS.get(cell.over_embedding.answer, ("cannot tell", "wait"))
-        rows.append(DotRow(LABELS[cell.group], cell.n, dots, cell_url(part, cell), word, tone))
+        rows.append(DotRow(GROUP_WORDS[cell.group], cell.n, dots, cell_url(part, cell), word, tone))
     return DotChart(title, rows)
 
 

@@ -139,9 +139,9 @@ def test_only_the_newest_version_of_a_benchmark_is_shown(measured, tools, models
 
 def test_results_say_in_a_plain_sentence_where_the_champion_is_worse(client_as, measured):
     page = client_as("product_manager").get("/evaluation/").content.decode()
-    said = "Worse than plain embedding search on requests outside every cluster: 0.00 against 1.00 (n 8"
+    said = "Worse than plain embedding search outside every cluster: 0.00 against 1.00 (n 8"
     assert said in page and "hard tier, trace." in page
-    assert "where a rule covers the look-alikes:" not in page and "plain tier, trace." not in page
+    assert "where a rule tells look-alikes apart:" not in page and "plain tier, trace." not in page
 
 
 def test_same_seed_draws_the_same_ten_and_the_next_one_others(measured):

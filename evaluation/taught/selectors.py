@@ -15,10 +15,10 @@ from django.db.models import Count, F, Q
 from django.urls import reverse
 
 from evaluation.benchmarks.selectors import RESULTS, TIERS, rule_results
-from evaluation.core.comparison import METRIC, TaughtCell, ThreeAnswers, taught_cells
 from evaluation.core.gate import EMBEDDING
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import ALL, cited_codes
+from evaluation.core.taught import METRIC, TaughtCell, ThreeAnswers, taught_cells
 from evaluation.coverage.grouped import sorting_now
 from evaluation.coverage.selectors import shown_model
 from evaluation.gate.evidence import judged
