@@ -20,7 +20,7 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             WRITERS,
-            """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark evaluation:groups
+            """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark
             evaluation:compare_models evaluation:model evaluation:grid evaluation:pareto evaluation:latency
             evaluation:model_scores evaluation:reliability evaluation:reliability_of_champion
             evaluation:beside evaluation:beside_of_run evaluation:tool_benchmark evaluation:rule_help

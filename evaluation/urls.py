@@ -5,7 +5,7 @@ from django.urls import path
 from evaluation import views as evaluation_views
 from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
-from evaluation.reports import grid, groups, latency, pareto
+from evaluation.reports import grid, latency, pareto
 from evaluation.requests import views as request_views
 from evaluation.results import clauses, comparison, rule_tests, strip, views
 from evaluation.retrieval import playground
@@ -22,7 +22,6 @@ urlpatterns = [
     path("grid/", grid.grid, name="grid"),
     path("samples-a-rule/", pareto.pareto, name="pareto"),
     path("latency/", latency.latency, name="latency"),
-    path("groups/", groups.groups, name="groups"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
     path("models/<int:pk>/", views.model_results, name="model"),
     path("of-model/<int:pk>/", views.model_scores, name="model_scores"),

@@ -133,12 +133,12 @@ def test_reports_need_the_same_queries_for_two_models_and_for_ten(
     for number in range(10):
         model = make_model(run=make_run(snapshot=snapshot, seed=number))
         asked(tools[0], of, model, 2)
-    for path, most in (("grid", 14), ("samples-a-rule", 12), ("latency", 12), ("groups", 14)):
+    for path, most in (("grid", 14), ("samples-a-rule", 12), ("latency", 12)):
         with django_assert_max_num_queries(most):
             assert client.get(f"/evaluation/{path}/").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["grid", "samples-a-rule", "latency", "groups", "compare/models"])
+@pytest.mark.parametrize("path", ["grid", "samples-a-rule", "latency", "compare/models"])
 def test_reports_before_anything_was_trained_say_what_to_do(client, path):
     page = client.get(f"/evaluation/{path}/")
     assert page.status_code == 200 and 'class="empty"' in page.content.decode()

@@ -21,7 +21,6 @@ def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured
         "grid/?table=ranked",
         "samples-a-rule/",
         "latency/",
-        "groups/",
         "compare/models/",
     )
     of = Evaluation.objects.filter(decode="trace", model__isnull=False).order_by("-pk")

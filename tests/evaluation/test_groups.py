@@ -83,9 +83,6 @@ def numbers(client, model) -> dict[str, dict[str, int]]:
         for group in ("covered", "uncovered", "outside"):
             if n := total(client.get(path, {"group": group}).context):
                 found[name][group] = n
-    text = client.get("/evaluation/groups/").content.decode()
-    cells = re.findall(r'group=(covered|uncovered|outside)#predictions"><b>(\d+)</b>', text)
-    found["groups"] = {group: int(n) for group, n in cells if int(n)}
     return found
 
 

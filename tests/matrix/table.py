@@ -376,7 +376,6 @@ evaluation:detail pk=evaluation  GET ERAP
 evaluation:compare  GET ERAP
 evaluation:compare_models  GET ERAP
 evaluation:model pk=model  GET ERAP
-evaluation:groups  GET ERAP
 evaluation:grid  GET ERAP
 evaluation:pareto  GET ERAP
 evaluation:latency  GET ERAP
