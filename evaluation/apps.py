@@ -21,7 +21,7 @@ class EvaluationConfig(AppConfig):
             ROLES,
             WRITERS,
             """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark
-            evaluation:compare_models evaluation:model evaluation:grid evaluation:pareto evaluation:latency
+            evaluation:model evaluation:grid evaluation:pareto evaluation:latency
             evaluation:model_scores evaluation:reliability evaluation:reliability_of_champion
             evaluation:beside evaluation:beside_of_run evaluation:tool_benchmark evaluation:rule_help
             evaluation:strip evaluation:clauses_of_rule

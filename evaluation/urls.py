@@ -18,7 +18,6 @@ urlpatterns = [
     path("strip/", strip.strip_live, name="strip"),
     path("<int:pk>/", views.evaluation_detail, name="detail"),
     path("compare/", views.compare, name="compare"),
-    path("compare/models/", comparison.two_models, name="compare_models"),
     path("grid/", grid.grid, name="grid"),
     path("samples-a-rule/", pareto.pareto, name="pareto"),
     path("latency/", latency.latency, name="latency"),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -17,7 +16,6 @@ from evaluation.gate.selectors import answers, newest_report
 from evaluation.gate.services import gate_request
 from evaluation.models import Benchmark, Evaluation, GateReport
 from trace_site.jobs import JobContext
-from trace_site.paging import number_of
 from training.models import Model
 from training.registry.registry import current_aliases
 
@@ -94,19 +92,6 @@ def evaluated(ctx: JobContext, model: Model) -> None:
 
 
 MODELS = Model.objects.select_related("run").defer("card", "run__log_tail")
-
-
-@require_GET
-def two_models(request: HttpRequest) -> HttpResponse:
-    """Any two models on everything that both were measured on."""
-    options = list(MODELS.all())
-    a, b = (number_of(request.GET.get(name, "")) for name in ("a", "b"))
-    ours, theirs = (next((one for one in options if one.pk == pk), None) for pk in (a, b))
-    context: dict[str, Any] = {"options": options, "a": ours, "b": theirs, "same": a and a == b}
-    if ours and theirs and ours != theirs:
-        context["beside"] = compare_models(ours, theirs)
-    return render(request, "evaluation/compare_models.html", context)
-
 
 # Fragments: a model beside the champion, for its own page and for its run's.
 

@@ -21,11 +21,12 @@ from evaluation.gate.evidence import judged
 from evaluation.gate.selectors import answers
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
+from evaluation.results.comparison import MODELS, compare_models
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.core.agreement import wilson
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import Bar, bar_chart
-from trace_site.paging import keyset, number_of
+from trace_site.paging import keyset
 from training.models import Model
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -84,12 +85,23 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
-    """Model A minus model B on the queries both answered, and every query that only one of them answers right."""
-    a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
-    filters = {name: request.GET.get(name, "") for name in ("group", "domain", "by", "flip", "q")}
-    options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
-    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "options": options, "groups": LINES}
-    if a and b:
+    """A minus B. Two models (`model-ID`): on everything that both were measured on. Two evaluations (`ID`): on the
+    queries both answered, with every query that only one of them answers right."""
+    made = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
+    models = {f"model-{one.pk}": one for one in MODELS.all()}
+    known = models | {str(one.pk): one for one in made}
+    names = ("a", "b", "group", "domain", "by", "flip", "q")
+    filters = {name: request.GET.get(name, "") for name in names}
+    a, b = known.get(filters["a"]), known.get(filters["b"])
+    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "models": models, "made": made}
+    context |= {
+        "sides": ("a", "b"),
+        "groups": LINES,
+        "mismatch": isinstance(a, Model) != isinstance(b, Model),
+    }
+    if isinstance(a, Model) and isinstance(b, Model) and a != b:
+        context["beside"] = compare_models(a, b)
+    elif isinstance(a, Evaluation) and isinstance(b, Evaluation):
         context["mismatch"] = a.benchmark_id != b.benchmark_id
         if not context["mismatch"]:
             context |= paired(a, b, filters, request.GET.get("after", ""))

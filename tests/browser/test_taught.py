@@ -21,7 +21,7 @@ def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured
         "grid/?table=ranked",
         "samples-a-rule/",
         "latency/",
-        "compare/models/",
+        "compare/",
     )
     of = Evaluation.objects.filter(decode="trace", model__isnull=False).order_by("-pk")
     reports += (f"{of[0].pk}/", f"models/{of[0].model_id}/", f"compare/?a={of[0].pk}&b={of[1].pk}")

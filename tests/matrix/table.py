@@ -374,7 +374,6 @@ training:policy_edit pk=policy  GET A  POST A 302
 evaluation:list  GET ERAP
 evaluation:detail pk=evaluation  GET ERAP
 evaluation:compare  GET ERAP
-evaluation:compare_models  GET ERAP
 evaluation:model pk=model  GET ERAP
 evaluation:grid  GET ERAP
 evaluation:pareto  GET ERAP
