@@ -20,10 +20,10 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             WRITERS,
-            """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark evaluation:groups
-            evaluation:compare_models evaluation:model evaluation:grid evaluation:pareto evaluation:latency
-            evaluation:model_scores evaluation:reliability evaluation:reliability_of_champion
-            evaluation:beside evaluation:beside_of_run evaluation:tool_benchmark evaluation:rule_help
+            """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark
+            evaluation:model evaluation:grid evaluation:pareto evaluation:latency
+            evaluation:reliability evaluation:reliability_of_champion
+            evaluation:beside evaluation:tool_benchmark evaluation:rule_help
             evaluation:strip evaluation:clauses_of_rule
             evaluation:before_after evaluation:rule_test_counts evaluation:of_rule_tests
             evaluation:run_rule_tests evaluation:start_rule_tests""",
@@ -41,7 +41,7 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             ADMINS,
-            "evaluation:gate evaluation:gate_of_model evaluation:gate_start api-evaluation-gate",
+            "evaluation:gate evaluation:gate_start api-evaluation-gate",
         ),
         Area(
             ROLES,

@@ -5,7 +5,7 @@ from django.urls import path
 from evaluation import views as evaluation_views
 from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
-from evaluation.reports import grid, groups, latency, pareto
+from evaluation.reports import grid, latency, pareto
 from evaluation.requests import views as request_views
 from evaluation.results import clauses, comparison, rule_tests, strip, views
 from evaluation.retrieval import playground
@@ -18,20 +18,15 @@ urlpatterns = [
     path("strip/", strip.strip_live, name="strip"),
     path("<int:pk>/", views.evaluation_detail, name="detail"),
     path("compare/", views.compare, name="compare"),
-    path("compare/models/", comparison.two_models, name="compare_models"),
     path("grid/", grid.grid, name="grid"),
     path("samples-a-rule/", pareto.pareto, name="pareto"),
     path("latency/", latency.latency, name="latency"),
-    path("groups/", groups.groups, name="groups"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
     path("models/<int:pk>/", views.model_results, name="model"),
-    path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
     path("of-model/<int:pk>/reliability/", views.model_reliability, name="reliability"),
     path("reliability/", views.champion_reliability, name="reliability_of_champion"),
     path("of-model/<int:pk>/beside/", comparison.beside, name="beside"),
-    path("of-run/<int:run_id>/beside/", comparison.beside_of_run, name="beside_of_run"),
     path("gate/<int:pk>/", gate_views.gate_report, name="gate"),
-    path("of-model/<int:pk>/gate/", gate_views.gate_of_model, name="gate_of_model"),
     path("of-model/<int:pk>/gate/start/", gate_views.gate_start, name="gate_start"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),
     path("of-rule/<int:rule_id>/clauses/", clauses.clauses_of_rule, name="clauses_of_rule"),

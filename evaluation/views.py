@@ -1,111 +1,73 @@
 """The page of all results, which shows several rooms at once."""
 
-from typing import Any
-
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks import selectors
-from evaluation.core.comparison import TaughtCell
-from evaluation.core.metrics import ALL
-from evaluation.core.paired import BETTER, WORSE
-from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
-from trace_site.lib.charts import Dot, DotChart, DotRow
-from trace_site.paging import number_of
-from training.registry import registry
+from evaluation.benchmarks.selectors import (
+    evaluations,
+    guessing,
+    mixed_backends,
+    model_name,
+    newest_benchmarks,
+)
+from evaluation.models import Evaluation
+from evaluation.reports.measures import Choice, Column, cell, domains
+from evaluation.taught.views import taught_context
+from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
 
-# Figures of what the rules taught: champion, control and embedding beside each other, a figure a tier and decoding.
-#
-# In: a part of `taught.selectors`. Out: dots whose title is the answer, each row linked to the predictions it counts.
-
-LABELS = {
-    ALL: "all requests",
-    "covered": "a rule covers the look-alikes",
-    "exceptions": "exceptions of rules",
-    "uncovered": "look-alikes without a rule",
-    "outside": "outside every cluster",
-}
-WORDS = {BETTER: ("better than embedding", "good"), WORSE: ("worse than embedding", "bad")}
-
-
-def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChart | None:
-    """None where the domain has no request in this benchmark."""
-    shown = [cell for cell in part.of(domain) if cell.group != ALL] or part.of(domain)
-    if not shown:
-        return None
-    title = f"{part.title if domain == ALL else part.short}, {part.decode}"
-    rows = []
-    for cell in shown:
-        if cell.group == "covered":
-            others = (("without rule samples", cell.control), ("embedding", cell.embedding))
-            beside = ", ".join(f"{who} {mean.value:.2f}" for who, mean in others if mean)
-            title += f". Where a rule covers, the {found.name} finds {cell.champion.value:.2f}"
-            title += f" ({beside})" if beside else ""
-        sides = (
-            (found.name, "circle", cell.champion),
-            ("control, no rule samples", "square", cell.control),
-            ("embedding", "diamond", cell.embedding),
-        )
-        dots = [Dot(who, shape, mean.value or 0.0, mean.low, mean.high) for who, shape, mean in sides if mean]
-        word, tone = "", ""
-        if cell.over_embedding is not None:
-            word, tone = WORDS.get(cell.over_embedding.answer, ("cannot tell", "wait"))
-        rows.append(DotRow(LABELS[cell.group], cell.n, dots, cell_url(part, cell), word, tone))
-    return DotChart(title, rows)
-
-
-def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
-    chosen = {name: value for name, value in (("group", cell.group), ("domain", cell.domain)) if value != ALL}
-    return predictions_url(part.champion, **chosen)
+Decode = Evaluation.Decode
+RANKED, LISTED = (Decode.FAST, Decode.EMBEDDING), (Decode.TRACE, Decode.TRACE_FREE)
+# what a model ranks, what it writes, and which rule it names: a metric, the first decoding counts that was measured
+SUMMARY = (
+    (RANKED, "hit@1", "hit@1", "a gold tool is ranked first; fast decoding"),
+    (RANKED, "recall@10", "R@10", "share of the gold tools among the first 10; fast decoding"),
+    (LISTED, "recall@gen", "R@gen", "share of the gold tools in the list it wrote, with its trace if it can"),
+    (LISTED, "precision@gen", "precision", "share of the written tools that are gold"),
+    (LISTED, "set_size", "tools per list", "longer lists find more"),
+    (LISTED, "correct_rule", "the right rule", "of the requests that a rule decides, its trace names it"),
+)
 
 
 @require_GET
 def results(request: HttpRequest) -> HttpResponse:
-    """A row a model: one retrieval benchmark, and every knowledge probe."""
-    tests = selectors.newest_benchmarks()
-    retrieval = selectors.retrieval_benchmarks(tests)
-    chosen = next((test for test in retrieval if test.name == request.GET.get("benchmark")), None)
-    benchmark = chosen or (retrieval[0] if retrieval else None)
+    """A row a model, the newest first and the baseline last: one retrieval benchmark, and every knowledge probe."""
+    tests, choice = newest_benchmarks(), Choice.of_query(request.GET)
     domain = request.GET.get("domain", "all")
-    snapshot = number_of(request.GET.get("snapshot", "")) or None
-    probes, rows = selectors.summary_rows(benchmark, domain, snapshot)
-    shown = [cell.of for row in rows for cell in row.cells if cell.of]
+    columns: list[tuple[tuple[str, ...], Column]]
+    columns = [((Decode.LETTERS,), Column(test, domain, "accuracy", "")) for test in choice.probes]
+    if of := choice.benchmark:
+        columns[:0] = [(decodes, Column(of, domain, metric, title)) for decodes, metric, title, _ in SUMMARY]
+    asked = Q(benchmark__in=choice.probes, model__isnull=False)
+    asked |= Q(benchmark=choice.benchmark, decode__in=RANKED + LISTED)
+    found = evaluations().filter(asked, metrics__isnull=False)
+    if choice.snapshot:
+        found = found.filter(Q(model__run__snapshot=choice.snapshot) | Q(model=None))
+    # of two the newer one
+    known = {(one.model, one.benchmark_id, one.decode): one for one in found.order_by("pk")}
+    rows = []
+    for model in sorted({one.model for one in known.values()}, key=lambda one: -(one.pk if one else 0)):
+        cells = []
+        for decodes, column in columns:
+            made = (known.get((model, column.benchmark.pk, decode)) for decode in decodes)
+            cells.append(cell(next(filter(None, made), None), column, "–"))
+        rows.append((model, model_name(model), cells))
+    shown = list(known.values())
     context = {
         "tests": tests,
-        "retrieval": retrieval,
         "has_development": any(test.is_development for test in tests),
-        "benchmark": benchmark,
+        "choice": choice,
         "domain": domain,
-        "domains": sorted({name for of in shown for name in selectors.slices(of) if name != ALL}),
-        "snapshot": snapshot,
-        "columns": [(title, help_) for *_, title, help_ in selectors.SUMMARY],
+        "domains": domains(shown),
+        "columns": [(title, help_) for *_, title, help_ in SUMMARY] if choice.benchmark else [],
         "rows": rows,
         **taught_context(domain),
-        "probes": probes,
-        "guessing": [selectors.guessing(shown, probe, domain) for probe in probes],
-        "aliases": alias_names(registry.current_aliases()),
-        "mixed": selectors.mixed_backends(shown),
-        "has_pocket": any(row.model and row.model.run.base == "pocket" for row in rows),
-        "running": selectors.evaluations().filter(metrics__isnull=True, job__isnull=False)[:5],
+        "guessing": [guessing(shown, probe, domain) for probe in choice.probes],
+        "aliases": alias_names(current_aliases()),
+        "mixed": mixed_backends(shown),
+        "has_pocket": any(model and model.run.base == "pocket" for model, *_ in rows),
+        "running": evaluations().filter(metrics__isnull=True, job__isnull=False)[:5],
     }
     return render(request, "evaluation/results.html", context)
-
-
-def taught_context(domain: str) -> dict[str, Any]:
-    """What the rules taught, a benchmark at a time: its figures, and the cells of every decoding."""
-    found = taught()
-    blocks = [
-        {
-            "first": parts[0],
-            "figures": [figure for part in parts if (figure := taught_figure(found, part, domain))],
-            "rows": [
-                (part, cell, cell_url(part, cell), cell == part.of(domain)[0])
-                for part in parts
-                for cell in part.of(domain)
-            ],
-        }
-        for parts in found.benchmarks
-    ]
-    return {"taught": found, "blocks": blocks, "warnings": found.warnings(domain)}

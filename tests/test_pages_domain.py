@@ -155,9 +155,9 @@ def test_rows_of_the_figure_open_the_requests_they_count(client_as, champion):
     client = client_as("expert")
     rows = client.get("/").context["recall"].rows
     assert [(row.label, row.n) for row in rows] == [
-        ("all requests", 10),
-        ("a rule tells the look-alikes apart", 3),
-        ("no rule tells the look-alikes apart", 7),
+        ("on all requests", 10),
+        ("where a rule tells look-alikes apart", 3),
+        ("where no rule tells look-alikes apart", 7),
     ]
     for row in rows:
         assert client.get(row.href).context["total"] == row.n

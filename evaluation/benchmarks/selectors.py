@@ -1,18 +1,15 @@
 """Reads behind the evaluation pages: benchmarks, evaluations, and the numbers of evaluations as tables show them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
-from django.urls import reverse
 
 from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation, RuleTestResult
-from trace_site.lib.charts import Bar
 from training.core.recipe import POCKET
 from training.models import Model, Run
 
@@ -154,165 +151,53 @@ CITATIONS = (
 )
 
 
-def citation_cells(figures: dict[str, Any], filters: str) -> list[tuple[dict[str, Any], str]]:
-    """(mean with its interval and n, the query of the predictions it counts) in the order of CITATIONS."""
-    found = figures.get("citation") or {}
-    rate = {"mean": found.get("rate"), "n": figures["n"]}  # what was stored before it had an interval
-    return [(found.get(name) or rate, f"{filters}cited={which}") for name, *_, which in CITATIONS]
-
-
-def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Every number of one evaluation by what its requests say of themselves: tier, style, side of the rule."""
-    rows = []
-    for facet, values in ((evaluation.metrics or {}).get("facets") or {}).items():
-        for value, figures in values.items():
-            filters = f"{urlencode({facet: value})}&"
-            off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
-            rows.append(
-                {
-                    "facet": facet,
-                    "value": value,
-                    "n": figures["n"],
-                    "cells": [
-                        (name, figures["metrics"][name]) for name in METRICS if name in figures["metrics"]
-                    ],
-                    "citations": citation_cells(figures, filters) if figures.get("citation") else [],
-                    "off_vocabulary": off and off["rate"],
-                    "following": {**figures["following"], "filters": filters}
-                    if "following" in figures
-                    else None,
-                    "filters": filters,
-                }
-            )
-    return rows
-
-
 def slice_rows(
     evaluation: Evaluation, found: Mapping[str, Any], same: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Every number of one evaluation, all domains first: a row a domain and group, its `cells` (metric, {mean, low,
-    high, n}) in the order of METRICS; what the decoding does not define is empty or None."""
-    is_probe = evaluation.decode == Evaluation.Decode.LETTERS
-    has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
+    """Every number of one evaluation, all domains first: `figure_row` of each domain (`over`) and group (`name`)."""
     rows = []
     for domain in sorted(found, key=lambda name: (name != ALL, name)):
+        is_probe = evaluation.decode == Evaluation.Decode.LETTERS
         groups = {ALL: found[domain] | {"metrics": found[domain]}} if is_probe else found[domain]
-        for group in (ALL, *LINES):
-            if group not in groups:
-                continue
-            figures, metrics = groups[group], groups[group].get("metrics", {})
+        for group in (one for one in (ALL, *LINES) if one in groups):
             chosen = {name: value for name, value in (("domain", domain), ("group", group)) if value != ALL}
-            # evaluations that were stored before it was counted have none
-            following = figures.get("following") or {"n": 0, "not_measured": figures["n"]}
-            filters = "".join(f"{urlencode({name: value})}&" for name, value in chosen.items())
-            off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
-            rows.append(
-                {
-                    "domain": domain,
-                    "group": group,
-                    "n": figures["n"],
-                    "cells": [(name, metrics[name]) for name in METRICS if name in metrics],
-                    "random": figures.get("random"),
-                    "off_vocabulary": off and off["rate"],
-                    "citation": (figures.get("citation") or {}).get("rate"),
-                    "citations": citation_cells(figures, filters) if figures.get("citation") else [],
-                    "filters": filters,
-                    "following": {**following, "filters": filters} if has_traces else None,
-                    "same_length": (same or {}).get(domain, {}).get(group, {}).get("embedding", {}),
-                }
-            )
+            embedding = (same or {}).get(domain, {}).get(group, {}).get("embedding", {})
+            row = figure_row(evaluation, groups[group], chosen)
+            rows.append(row | {"over": domain, "name": group, "same_length": embedding})
     return rows
 
 
-# One row a model: what it ranks, what it writes, which rule it names, and what it knows.
-
-RANKED, LISTED = (
-    (Evaluation.Decode.FAST, Evaluation.Decode.EMBEDDING),
-    (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE),
-)
-SUMMARY = (
-    ("hit@1", RANKED, "hit@1", "a gold tool is ranked first; fast decoding"),
-    ("recall@10", RANKED, "R@10", "share of the gold tools among the first 10; fast decoding"),
-    (
-        "recall@gen",
-        LISTED,
-        "R@gen",
-        "share of the gold tools in the list it wrote, with its trace where it writes one",
-    ),
-    ("precision@gen", LISTED, "precision", "share of the written tools that are gold"),
-    ("set_size", LISTED, "tools per list", "longer lists find more"),
-    (
-        "correct_rule",
-        LISTED,
-        "the right rule",
-        "of the requests that a rule decides, its trace names that rule",
-    ),
-)
+def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The same by what its requests say of themselves: tier, style, side of the rule (`over`), each value (`name`)."""
+    return [
+        figure_row(evaluation, figures, {facet: value}) | {"over": facet, "name": value}
+        for facet, values in ((evaluation.metrics or {}).get("facets") or {}).items()
+        for value, figures in values.items()
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryCell:
-    """A number with its interval and n, and the evaluation it is of."""
-
-    cell: dict[str, Any]
-    of: Evaluation | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryRow:
-    model: Model | None  # None: the embedding baseline
-    name: str
-    cells: list[SummaryCell]  # of SUMMARY, then of each probe
-
-
-def summary_rows(
-    benchmark: Benchmark | None, domain: str = ALL, snapshot: int | None = None
-) -> tuple[list[Benchmark], list[SummaryRow]]:
-    """The probes, and a row for every model that was measured, the newest first and the baseline last; two queries."""
-    probes = [test for test in newest_benchmarks() if test.kind in PROBES]
-    asked = Q(benchmark__in=probes, model__isnull=False) | Q(benchmark=benchmark)
-    found = evaluations().filter(asked, metrics__isnull=False)
-    if snapshot:
-        found = found.filter(Q(model__run__snapshot=snapshot) | Q(model=None))
-    by: dict[Model | None, dict[tuple[int, str], Evaluation]] = {}
-    for one in found.order_by("pk"):  # of two the newer one
-        by.setdefault(one.model, {})[one.benchmark_id, one.decode] = one
-
-    def request_cell(
-        own: dict[tuple[int, str], Evaluation], metric: str, decodes: tuple[str, ...]
-    ) -> SummaryCell:
-        for decode in decodes:
-            of = own.get((benchmark.pk, decode)) if benchmark else None
-            figures = (slices(of).get(domain) or {}).get(ALL) if of else None
-            if figures:
-                told = figures["metrics"].get(metric) or (figures.get("citation") or {}).get(metric)
-                if told:
-                    return SummaryCell(told, of)
-        return SummaryCell({})
-
-    def probe_cell(of: Evaluation | None) -> SummaryCell:
-        return SummaryCell((slices(of).get(domain) or {}).get("accuracy", {}), of) if of else SummaryCell({})
-
-    rows = []
-    for model in sorted(by, key=lambda one: -(one.pk if one else 0)):
-        own = by[model]
-        cells = [request_cell(own, metric, decodes) for metric, decodes, *_ in SUMMARY]
-        cells += [probe_cell(own.get((test.pk, Evaluation.Decode.LETTERS))) for test in probes]
-        rows.append(SummaryRow(model, model_name(model), cells))
-    return probes, rows
-
-
-def score_bar(evaluation: Evaluation) -> Bar | None:
-    """One evaluation as one bar: accuracy of a probe, or recall of the list."""
-    found = slices(evaluation).get(ALL) or {}
-    if evaluation.decode == Evaluation.Decode.LETTERS:
-        cell, note = found.get("accuracy"), f"accuracy, guessing gives {found.get('random', 0):.2f}"
-    else:
-        metrics = (found.get(ALL) or {}).get("metrics", {})
-        name = next((name for name in ("recall@gen", "refused") if name in metrics), "recall@5")
-        cell, note = metrics.get(name), f"{METRICS[name].title}, {evaluation.decode}"
-    if not cell:
-        return None
-    address = reverse("evaluation:detail", args=[evaluation.pk])
-    bounds = cell["low"], cell["high"]
-    return Bar(evaluation.benchmark.title, cell["mean"], *bounds, cell["n"], href=address, note=note)
+def figure_row(
+    evaluation: Evaluation, figures: Mapping[str, Any], chosen: Mapping[str, str]
+) -> dict[str, Any]:
+    """The numbers of some of its requests; what the decoding does not define is empty or None. `cells`: (metric, {mean,
+    low, high, n}) in the order of METRICS; `citations`: (mean with its interval and n, the query of the predictions it
+    counts) in the order of CITATIONS; `filters`: the query of its predictions, to which more can be added."""
+    metrics, filters = figures.get("metrics", {}), f"{urlencode(chosen)}&" if chosen else ""
+    off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
+    has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
+    # evaluations that were stored before it was counted have none
+    following = figures.get("following") or {"n": 0, "not_measured": figures["n"]}
+    cited = figures.get("citation") or {}
+    rate = {"mean": cited.get("rate"), "n": figures["n"]}  # what was stored before it had an interval
+    return {
+        "n": figures["n"],
+        "cells": [(name, metrics[name]) for name in METRICS if name in metrics],
+        "random": figures.get("random"),
+        "off_vocabulary": off and off["rate"],
+        "citation": cited.get("rate"),
+        "citations": [
+            (cited.get(name) or rate, f"{filters}cited={which}") for name, *_, which in CITATIONS if cited
+        ],
+        "filters": filters,
+        "following": {**following, "filters": filters} if has_traces else None,
+    }

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from evaluation.core.metrics import ALL
+
 RESOLVED_SHARE = 0.8  # of a cluster's edges
 TAUGHT_SAMPLES = 10  # approved samples of every rule that covers an edge of the cluster
 # from the least to the most done; `dismissed` clusters leave the denominator
@@ -22,6 +24,13 @@ DONE = ("resolved", "taught", "in_champion")
 COVERED, UNCOVERED, OUTSIDE = GROUPS = ("covered", "uncovered", "outside")
 EXCEPTIONS = "exceptions"
 LINES = (COVERED, EXCEPTIONS, UNCOVERED, OUTSIDE)  # of a report: an exception counts in its group as well
+GROUP_WORDS = {
+    ALL: "on all requests",
+    COVERED: "where a rule tells look-alikes apart",
+    EXCEPTIONS: "on exceptions of rules",
+    UNCOVERED: "where no rule tells look-alikes apart",
+    OUTSIDE: "outside every cluster",
+}
 GROUP_DEFINITION = (
     "covered: at least one gold tool lies in a confusable cluster, and a condition of a published rule tells each one "
     "that does apart from a look-alike it has an edge to. uncovered: some gold tool lies in a cluster and no published "

@@ -10,7 +10,8 @@ from django.utils.http import urlencode
 from catalog.models import Cluster, Tool
 from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.core.confusion import MODEL
-from evaluation.core.coverage import pair_of
+from evaluation.core.coverage import GROUP_WORDS, pair_of
+from evaluation.core.metrics import ALL
 from evaluation.coverage.gaps import UNSPOKEN, Gap, cluster_count
 from evaluation.coverage.outcomes import Source
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, RuleName, coverage
@@ -148,14 +149,8 @@ def write_url(domain: str, tools: Iterable[int], suggestion: int | None = None) 
     return f"{reverse('rules:create')}?{urlencode({'domain': domain, 'tools': ids})}"
 
 
-# who is asked, in words; what a group of requests is, and where a wrong answer goes
+# who is asked, in words, and where a wrong answer goes
 EMBEDDING_WORDS = "plain embedding search"
-GROUP_WORDS = {
-    "covered": "where a rule tells look-alikes apart",
-    "exceptions": "whose rule leads to another tool than its target",
-    "uncovered": "where no rule tells look-alikes apart",
-    "outside": "outside every cluster of look-alikes",
-}
 AT_WORDS = {
     "uncovered": "with a look-alike that no rule tells apart",
     "covered": "with a look-alike that a rule tells apart",
@@ -218,8 +213,8 @@ def request_words(
         parts.append(f"that {' or '.join(tool.name for tool in tools)} answers")
     if rule:
         parts.append(f"that a tool of {rule.rule.code} answers")
-    if group := GROUP_WORDS.get(given["group"]):
-        parts.append(group)
+    if given["group"] not in ("", ALL):
+        parts.append(GROUP_WORDS[given["group"]])
     if given["source"]:
         parts.append(SOURCE_WORDS[given["source"]])
     if given["asked"]:

@@ -316,10 +316,6 @@ class Definition:
     readings: list[int]
     words: str = core.GROUP_DEFINITION
 
-    @property
-    def rule_count(self) -> int:
-        return sum(map(len, self.rules.values()))
-
     @cached_property
     def hash(self) -> str:
         return content_hash([self.clusterings, self.dismissed, self.rules, self.readings, self.words])

@@ -27,7 +27,7 @@ from catalog import lookalikes
 from catalog.models import Cluster, Domain, Tool
 from catalog.selectors import rule_writers
 from evaluation.core.confusion import ELSEWHERE, MODEL, SIDES
-from evaluation.core.coverage import COVERED, LINES, STATES, UNCOVERED
+from evaluation.core.coverage import COVERED, GROUP_WORDS, LINES, STATES, UNCOVERED
 from evaluation.core.layout import layout
 from evaluation.core.metrics import ALL
 from evaluation.coverage import pages
@@ -208,7 +208,7 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
         "page": page,
         "rows": shown_outcomes(page.rows, request.user),
         "sources": dict(Source.choices),
-        "groups": pages.GROUP_WORDS,
+        "groups": GROUP_WORDS,
         "total": total,
         "said": pages.request_words(figures, given, cluster, [*tools.values()], version, total),
         "side": side_of(figures),

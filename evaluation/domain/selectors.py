@@ -17,8 +17,8 @@ from django.contrib.humanize.templatetags.humanize import apnumber
 from django.urls import reverse
 from django.utils import timezone
 
-from evaluation.core.comparison import WHERE
 from evaluation.core.confusion import EMBEDDING, MODEL, SIDES
+from evaluation.core.coverage import GROUP_WORDS
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import WORSE
 from evaluation.coverage.counted import counted
@@ -37,14 +37,6 @@ from evaluation.models import ClusterPlace, DomainPoint
 from rules.models import RuleVersion
 from synthesis.core.agreement import FEWEST, Rate
 from trace_site.lib.charts import Dot, DotChart, DotRow, LineChart, Series, line_chart
-
-LABELS = {
-    ALL: "all requests",
-    "covered": "a rule tells the look-alikes apart",
-    "exceptions": "exceptions of rules",
-    "uncovered": "no rule tells the look-alikes apart",
-    "outside": "outside every cluster",
-}
 
 
 @dataclass(frozen=True)
@@ -215,7 +207,7 @@ def warnings(page: DomainPage) -> list[list[Said]]:
             found.append(
                 [
                     Said(
-                        f"{page.who.capitalize()} is worse than plain embedding search {WHERE[group]}: it gets "
+                        f"{page.who.capitalize()} is worse than plain embedding search {GROUP_WORDS[group]}: it gets "
                     ),
                     Said(str(asked.ours), wrong[MODEL]),
                     Said(" of "),
@@ -249,15 +241,13 @@ def recall_figure(page: DomainPage) -> DotChart | None:
         dots = [_dot(page.who.removeprefix("the "), "circle" if page.side == MODEL else "diamond", ours, n)]
         dots += [_dot("plain embedding", "diamond", asked.theirs, n)] if both else []
         if group in ("covered", "uncovered"):
-            told.append(
-                f"where {'a' if group == 'covered' else 'no'} rule tells look-alikes apart {n - ours} of {n}"
-            )
+            told.append(f"{GROUP_WORDS[group]} {n - ours} of {n}")
         filters = {"asked": "both"} if both else {}
         filters |= {} if group == ALL else {"group": group}
         answer = page.answer(group)
         word = "" if not both else f"{answer}{'' if answer == 'cannot tell' else ' than embedding'}"
         tone = {"better": "good", "worse": "bad"}.get(answer, "wait") if both else ""
-        rows.append(DotRow(LABELS[group], n, dots, requests_url(page.domain, **filters), word, tone))
+        rows.append(DotRow(GROUP_WORDS[group], n, dots, requests_url(page.domain, **filters), word, tone))
     if not rows:
         return None
     title = f"Does a rule help? {page.who.capitalize()} gets the first tool right {', '.join(told)}"

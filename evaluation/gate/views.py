@@ -1,7 +1,6 @@
-"""Pages of the gate: one report slice by slice, and a model's reports as a part of its page."""
+"""The gate: one report slice by slice, and asking for one."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -12,12 +11,10 @@ from evaluation.core import gate
 from evaluation.core.gate import FAIL, Gate, GateRow
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import CANNOT_TELL
-from evaluation.gate.selectors import KIND, answers, groups_moved, headline, outdated, reports
+from evaluation.gate.selectors import answers, groups_moved, headline, outdated, reports
 from evaluation.gate.services import gate_request
-from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training.models import UNDER_WAY, AliasMove, Model
-from training.registry.registry import current_aliases
+from training.models import Model
 from training.registry.selectors import standing
 
 SHOWN = {
@@ -25,7 +22,6 @@ SHOWN = {
     "every": "every slice",
     **{verdict: verdict for verdict in (gate.FAIL, CANNOT_TELL, gate.PASS)},
 }
-LISTED = 20
 
 
 @require_GET
@@ -76,28 +72,6 @@ def _shown(rows: Iterable[GateRow], opponent: str, show: str) -> list[GateRow]:
             row.verdict == show if show in gate.VERDICTS else show or row.domain == ALL or row.verdict == FAIL
         )
     ]
-
-
-@require_GET
-def gate_of_model(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment for a model's page: its reports, newest first; polls while a job makes one."""
-    model = get_object_or_404(Model.objects.select_related("run"), pk=pk)
-    made = list(reports().filter(candidate=model).defer("report")[:LISTED])
-    moves = AliasMove.objects.filter(gate__report__in=[one.pk for one in made]).select_related("actor")
-    champion = current_aliases().get("champion")
-    against = champion.pk if champion else None
-    newest = next((one for one in made if one.champion_id == against), None)
-    context: dict[str, Any] = {
-        "model": model,
-        "champion": champion,
-        "rows": [(one, [move for move in moves if move.gate["report"] == one.pk]) for one in made],
-        "newest": newest,
-        "why_not": outdated(newest) if newest else "",
-        "job": Job.objects.filter(
-            kind__in=(KIND, "evaluation"), state__in=UNDER_WAY, params__model=model.pk
-        ).first(),
-    }
-    return render(request, "evaluation/_gate_of_model.html", context)
 
 
 @require_POST

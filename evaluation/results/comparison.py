@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -13,12 +12,11 @@ from evaluation.benchmarks.services import default_decodes
 from evaluation.core.gate import CHAMPION, GateRow
 from evaluation.core.metrics import ALL
 from evaluation.gate.evidence import judged
-from evaluation.gate.selectors import answers, newest_report
+from evaluation.gate.selectors import KIND, answers, outdated, reports
 from evaluation.gate.services import gate_request
-from evaluation.models import Benchmark, Evaluation, GateReport
-from trace_site.jobs import JobContext
-from trace_site.paging import number_of
-from training.models import Model
+from evaluation.models import Benchmark, Evaluation
+from trace_site.jobs import Job, JobContext
+from training.models import UNDER_WAY, AliasMove, Model
 from training.registry.registry import current_aliases
 
 
@@ -43,7 +41,6 @@ class ModelComparison:
     pairs: list[BenchmarkComparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: list[Benchmark] = field(default_factory=list)
-    report: GateReport | None = None
 
 
 def compare_with_champion(model: Model) -> ModelComparison:
@@ -59,8 +56,6 @@ def compare_models(model: Model, other: Model | None, is_champion: bool = False)
     found = ModelComparison(model, other, is_champion)
     if other is None:
         return found
-    if not is_champion:
-        found.report = newest_report(model.pk, other.pk)
     gate = judged(model, other)
     found.answer = answers(gate, model.pk, other.pk).get(CHAMPION, "")
     rows = [row for row in gate.slices if row.opponent == CHAMPION and row.group == ALL]
@@ -95,33 +90,26 @@ def evaluated(ctx: JobContext, model: Model) -> None:
 
 MODELS = Model.objects.select_related("run").defer("card", "run__log_tail")
 
-
-@require_GET
-def two_models(request: HttpRequest) -> HttpResponse:
-    """Any two models on everything that both were measured on."""
-    options = list(MODELS.all())
-    a, b = (number_of(request.GET.get(name, "")) for name in ("a", "b"))
-    ours, theirs = (next((one for one in options if one.pk == pk), None) for pk in (a, b))
-    context: dict[str, Any] = {"options": options, "a": ours, "b": theirs, "same": a and a == b}
-    if ours and theirs and ours != theirs:
-        context["beside"] = compare_models(ours, theirs)
-    return render(request, "evaluation/compare_models.html", context)
-
-
-# Fragments: a model beside the champion, for its own page and for its run's.
+LISTED = 20  # reports
 
 
 @require_GET
 def beside(request: HttpRequest, pk: int) -> HttpResponse:
-    return _shown(request, get_object_or_404(MODELS.all(), pk=pk))
-
-
-@require_GET
-def beside_of_run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """The same, asked with the run; a run without a model has nothing to show."""
-    model = MODELS.filter(run=run_id).first()
-    return _shown(request, model) if model else HttpResponse("")
-
-
-def _shown(request: HttpRequest, model: Model) -> HttpResponse:
-    return render(request, "evaluation/_beside_champion.html", {"beside": compare_with_champion(model)})
+    """Fragment for the pages of a model and its run: it beside the champion, and its gate reports, the newest first;
+    polls while a job makes one."""
+    model = get_object_or_404(MODELS.all(), pk=pk)
+    made = list(reports().filter(candidate=model).defer("report")[:LISTED])
+    moves = AliasMove.objects.filter(gate__report__in=[one.pk for one in made]).select_related("actor")
+    champion = current_aliases().get("champion")
+    against = champion.pk if champion else None
+    newest = next((one for one in made if one.champion_id == against), None)
+    context = {
+        "beside": compare_with_champion(model),
+        "reports": [(one, [move for move in moves if move.gate["report"] == one.pk]) for one in made],
+        "newest": newest,
+        "why_not": outdated(newest) if newest else "",
+        "job": Job.objects.filter(
+            kind__in=(KIND, "evaluation"), state__in=UNDER_WAY, params__model=model.pk
+        ).first(),
+    }
+    return render(request, "evaluation/_beside_champion.html", context)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.benchmarks import selectors
-from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, score_bar
+from evaluation.benchmarks.selectors import evaluations, newest_benchmarks
 from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import LINES
 from evaluation.core.gate import CHAMPION, EMBEDDING
@@ -21,11 +21,12 @@ from evaluation.gate.evidence import judged
 from evaluation.gate.selectors import answers
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
+from evaluation.results.comparison import MODELS, compare_models
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.core.agreement import wilson
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import Bar, bar_chart
-from trace_site.paging import keyset, number_of
+from trace_site.paging import keyset
 from training.models import Model
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -84,12 +85,23 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
-    """Model A minus model B on the queries both answered, and every query that only one of them answers right."""
-    a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
-    filters = {name: request.GET.get(name, "") for name in ("group", "domain", "by", "flip", "q")}
-    options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
-    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "options": options, "groups": LINES}
-    if a and b:
+    """A minus B. Two models (`model-ID`): on everything that both were measured on. Two evaluations (`ID`): on the
+    queries both answered, with every query that only one of them answers right."""
+    made = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
+    models = {f"model-{one.pk}": one for one in MODELS.all()}
+    known = models | {str(one.pk): one for one in made}
+    names = ("a", "b", "group", "domain", "rule", "by", "flip", "q")
+    filters = {name: request.GET.get(name, "") for name in names}
+    a, b = known.get(filters["a"]), known.get(filters["b"])
+    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "models": models, "made": made}
+    context |= {
+        "sides": ("a", "b"),
+        "groups": LINES,
+        "mismatch": isinstance(a, Model) != isinstance(b, Model),
+    }
+    if isinstance(a, Model) and isinstance(b, Model) and a != b:
+        context["beside"] = compare_models(a, b)
+    elif isinstance(a, Evaluation) and isinstance(b, Evaluation):
         context["mismatch"] = a.benchmark_id != b.benchmark_id
         if not context["mismatch"]:
             context |= paired(a, b, filters, request.GET.get("after", ""))
@@ -98,41 +110,41 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) -> dict[str, Any]:
     """Of two evaluations of one benchmark."""
-    group, domain = filters["group"], filters["domain"]
-    rows, n = reads.compared(a, b, group, domain)
+    chosen = {name: filters[name] for name in ("group", "domain", "rule") if filters[name]}
+    rows, n = reads.compared(a, b, chosen)
     known = [(row.metric, row.title) for row in rows if row.metric != reads.SIZE]
     if filters["by"] not in dict(known):
         filters["by"] = next((name for name in ("hit@1", "accuracy") if name in dict(known)), "")
     found: dict[str, Any] = {
         "rows": rows,
         "n": n,
-        "answer": answer_of(a.model, b.model, domain or ALL, group or ALL),
+        "answer": answer_of(a.model, b.model, chosen),
         "known": known,
         "domains": sorted(name for name in selectors.slices(a) if name != ALL),
         "groups": LINES if a.benchmark.kind == Benchmark.Kind.PRB else (),
-        "kept": urlencode(
-            {"a": a.pk, "b": b.pk, **{name: filters[name] for name in ("group", "domain") if filters[name]}}
-        ),
+        "kept": urlencode({"a": a.pk, "b": b.pk, **chosen}),
         "either": reads.EITHER,
     }
     for side, of in (("a", a), ("b", b)):
         found[f"name_{side}"] = selectors.model_name(of.model)
         found[f"answered_{side}"] = selectors.backend_words(of)
-        found[f"length_{side}"] = reads.list_length(of, reads.narrowed(of, group, domain))
+        found[f"length_{side}"] = reads.list_length(of, chosen)
     if filters["by"]:
-        which = reads.flips(a, b, filters["by"], filters["flip"], group, domain, filters["q"])
+        which = reads.flips(a, b, filters)
         page = keyset(which, after)
         flips = reads.flip_rows(page.rows, a, b, filters["by"])
         found |= {"page": page, "flips": flips, "total": which.count()}
     return found
 
 
-def answer_of(a: Model | None, b: Model | None, domain: str, group: str) -> str:
-    """Whether the model of A is better than that of B, or than plain search; empty of one model beside itself."""
+def answer_of(a: Model | None, b: Model | None, chosen: dict[str, str]) -> str:
+    """Whether the model of A is better than that of B, or than plain search; empty of one model beside itself, and of
+    the requests of a rule."""
     model, other = (a, b) if a else (b, None)
-    if model is None or model == other:
+    if model is None or model == other or "rule" in chosen:
         return ""
-    found = answers(judged(model, other), model.pk, other.pk if other else None, domain, group)
+    place = chosen.get("domain", ALL), chosen.get("group", ALL)
+    found = answers(judged(model, other), model.pk, other.pk if other else None, *place)
     return found.get(CHAMPION if other else EMBEDDING, "")
 
 
@@ -145,11 +157,13 @@ def benchmark_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def model_results(request: HttpRequest, pk: int) -> HttpResponse:
-    """What stands behind a model's row: every benchmark, decoding and group, and every probe."""
+    """What stands behind a model's row: every benchmark, decoding and group, every probe, and what it refuses."""
     model = get_object_or_404(Model.objects.select_related("run__snapshot"), pk=pk)
     domain = request.GET.get("domain", ALL)
     rows = model_matrix(model, domain)
-    probes = evaluations().filter(model=model, decode=Evaluation.Decode.LETTERS, metrics__isnull=False)
+    probes = (
+        evaluations().filter(model=model, metrics__isnull=False).exclude(benchmark__kind=Benchmark.Kind.PRB)
+    )
     context = {
         "model": model,
         "name": selectors.model_name(model),
@@ -186,21 +200,11 @@ def model_matrix(model: Model, domain: str = ALL) -> list[tuple[Evaluation, list
         rows = [
             row | {"cells": [dict(row["cells"]).get(name, {}) for name in selectors.COLUMNS]}
             for row in selectors.slice_rows(of, figures[of.pk])
-            if row["domain"] == domain
+            if row["over"] == domain
         ]
         if rows:
             matrix.append((of, rows))
     return matrix
-
-
-@require_GET
-def model_scores(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment for a model's page: what it scored on every benchmark."""
-    model = get_object_or_404(Model.objects.select_related("run"), pk=pk)
-    found = evaluations().filter(model=model).order_by("benchmark__kind", "benchmark__name", "decode")
-    bars = [bar for bar in map(score_bar, found) if bar]
-    chart = bar_chart("What does it find, and what does it know?", bars) if bars else None
-    return render(request, "evaluation/_model_scores.html", {"model": model, "chart": chart})
 
 
 @require_GET
@@ -214,10 +218,20 @@ def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
     """How models made of snapshots were evaluated, for the lineage of a sample; one query."""
     for row in evaluations().filter(model__run__snapshot__in=snapshots).order_by("pk"):
         state = "done" if row.metrics else row.job.state if row.job else ""
-        bar = score_bar(row) if row.metrics else None
-        about = f"{bar.value:.2f} {bar.note}, n = {bar.n}" if bar else row.decode
-        address = reverse("evaluation:detail", args=[row.pk])
+        address, about = reverse("evaluation:detail", args=[row.pk]), score_words(row) or row.decode
         yield Made("evaluation", row.pk, row.model_id or 0, row.benchmark.title, address, state, about)
+
+
+def score_words(of: Evaluation) -> str:
+    """Accuracy of a probe, or recall of the list; empty before it was measured."""
+    found = selectors.slices(of).get(ALL) or {}
+    if of.decode == Evaluation.Decode.LETTERS:
+        cell, what = found.get("accuracy"), f"accuracy, guessing gives {found.get('random', 0):.2f}"
+    else:
+        metrics = (found.get(ALL) or {}).get("metrics", {})
+        name = next((name for name in ("recall@gen", "refused") if name in metrics), "recall@5")
+        cell, what = metrics.get(name), f"{METRICS[name].title}, {of.decode}"
+    return f"{cell['mean']:.2f} {what}, n = {cell['n']}" if cell else ""
 
 
 # How often a model's confidence holds, and what it refuses: on shown benchmarks, which it was not fitted on.

@@ -103,7 +103,7 @@ def test_start_page_compare_gate_card_api_and_command_give_one_answer(
             "compare": word_of(page, name),
             "report": word_of(answers(Gate.of(report.report), new.pk, old.pk)[opponent], name),
         }
-    models = client.get(f"{compare}models/", {"a": new.pk, "b": old.pk}).content.decode()
+    models = client.get(compare, {"a": f"model-{new.pk}", "b": f"model-{old.pk}"}).content.decode()
     card = client.get(f"/evaluation/of-model/{new.pk}/beside/").content.decode()
     told["champion"] |= {
         "compare models": word_of(models, f"model {old.pk}"),

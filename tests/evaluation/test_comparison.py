@@ -145,7 +145,7 @@ def test_first_model_has_nothing_to_be_compared_with(client_as):
     assert comparison.compare_with_champion(model).other is None
 
 
-def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_page(two, client_as):
+def test_fragment_shows_interval_n_verdict_and_lengths_of_a_model_beside_the_champion(two, client_as):
     old, new = two
     of = benchmark()
     measured(old, of, 0.0, "trace")
@@ -154,8 +154,6 @@ def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_pa
     page = client.get(f"/evaluation/of-model/{new.pk}/beside/").content.decode()
     for words in ("+1.000", "to +1.000", "better", "precision@gen", "sign-flip"):
         assert words in page
-    assert client.get(f"/evaluation/of-run/{new.run_id}/beside/").content.decode() == page
-    assert client.get(f"/evaluation/of-run/{make_run().pk}/beside/").content == b""
 
 
 def gated(model):
@@ -202,7 +200,7 @@ def test_the_gate_measures_the_champion_on_benchmarks_that_came_after_it(tools, 
     report = gated(model)
     found = comparison.compare_with_champion(model)
     assert found.missing == [] and "qa v1" in [pair.title for pair in found.pairs]
-    assert "qa v1" in {row["name"] for row in report.report["rows"]} and found.report == report
+    assert "qa v1" in {row["name"] for row in report.report["rows"]}
 
 
 def test_evaluation_of_one_benchmark_alone_tells_nobody(tools, prb, tmp_path, user_with):

@@ -3,9 +3,9 @@
 import pytest
 from django.urls import reverse
 
-from evaluation.core.comparison import ThreeAnswers, taught_cells
 from evaluation.core.gate import CHAMPION, judge
 from evaluation.core.paired import Asked
+from evaluation.core.taught import ThreeAnswers, taught_cells
 from evaluation.coverage.counted import counted
 from evaluation.management.commands.evaluate import evaluation_lines
 from tests.factories import (
@@ -90,7 +90,4 @@ def test_the_page_of_a_domain_and_the_api_count_exceptions(client_as, measured):
     assert counted().domains["hr"].groups["exceptions"] == counts
     assert client.get("/api/v1/coverage/hr").json()["groups"]["exceptions"] == counts
     behind = client.get(reverse("coverage-requests", args=["hr"]), {"group": "exceptions", "wrong": "model"})
-    assert (
-        "1 request kept out of training whose rule leads to another tool than its target"
-        in behind.content.decode()
-    )
+    assert "1 request kept out of training on exceptions of rules" in behind.content.decode()

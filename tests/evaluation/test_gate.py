@@ -541,14 +541,16 @@ def test_the_models_page_lists_its_reports_and_follows_the_job(
     stored, client_as, django_assert_max_num_queries
 ):
     client = client_as("admin")
-    address = f"/evaluation/of-model/{stored.candidate_id}/gate/"
+    address = f"/evaluation/of-model/{stored.candidate_id}/beside/"
     page = client.get(address).content.decode()
     assert f"report {stored.pk}" in page and "the one that counts now" in page and "Run it again" in page
     for _ in range(5):
         make_gate_report(stored.candidate, stored.champion)
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(21):
         client.get(address)
-    answer = client.post(f"{address}start/", follow=True).content.decode()
+    answer = client.post(
+        f"/evaluation/of-model/{stored.candidate_id}/gate/start/", follow=True
+    ).content.decode()
     assert "measures what is missing" in answer
     page = client.get(address).content.decode()
     assert "every 3s" in page and "Run it again" not in page
@@ -557,7 +559,7 @@ def test_the_models_page_lists_its_reports_and_follows_the_job(
 
 
 def test_a_model_without_a_report_says_when_one_comes(client_as):
-    page = client_as("expert").get(f"/evaluation/of-model/{make_model().pk}/gate/").content.decode()
+    page = client_as("expert").get(f"/evaluation/of-model/{make_model().pk}/beside/").content.decode()
     assert "No gate report yet" in page and "Run the gate" not in page
 
 

@@ -1,8 +1,8 @@
 """What rule samples taught, by hand-made scores: slices, paired differences, and the plain sentence."""
 
-from evaluation.core.comparison import ThreeAnswers, taught_cells
 from evaluation.core.gate import EMBEDDING, judge
 from evaluation.core.paired import Asked
+from evaluation.core.taught import ThreeAnswers, taught_cells
 
 
 def asked(count, champion, embedding, *, control=None, domain="hr", group="covered"):
@@ -49,7 +49,7 @@ def test_nobody_can_tell_where_few_requests_differ():
 def test_worse_than_the_embedding_is_said_in_a_plain_sentence_with_its_numbers():
     found = cells([*asked(40, False, True, group="outside"), *asked(50, True, True, group="outside")])
     assert found["all", "outside"].warning == (
-        "Worse than plain embedding search on requests outside every cluster: 0.56 against 1.00 "
+        "Worse than plain embedding search outside every cluster: 0.56 against 1.00 "
         "(n 90, difference −0.44, 95 % −0.55 to −0.35)"
     )
     assert not any(cell.warning for cell in cells(asked(9, True, True)).values())

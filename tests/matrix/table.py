@@ -374,14 +374,11 @@ training:policy_edit pk=policy  GET A  POST A 302
 evaluation:list  GET ERAP
 evaluation:detail pk=evaluation  GET ERAP
 evaluation:compare  GET ERAP
-evaluation:compare_models  GET ERAP
 evaluation:model pk=model  GET ERAP
-evaluation:groups  GET ERAP
 evaluation:grid  GET ERAP
 evaluation:pareto  GET ERAP
 evaluation:latency  GET ERAP
 evaluation:benchmark pk=benchmark  GET ERAP
-evaluation:model_scores pk=model  GET ERAP
 evaluation:reliability pk=model  GET ERAP
 evaluation:reliability_of_champion  GET ERAP
 evaluation:beside pk=model  GET ERAP
@@ -398,15 +395,13 @@ evaluation:loop_version_live pk=version  GET ERAP
 evaluation:loop_of_rule rule_id=rule  GET ERAP
 evaluation:loop_of_request request_id=request  GET ERAP
 evaluation:loop_evaluate model_id=rival  POST A 302
-evaluation:beside_of_run run_id=trained  GET ERAP
 evaluation:tool_benchmark tool_id=tool  GET ERAP
 evaluation:gate pk=gate_report  GET ERAP
-evaluation:gate_of_model pk=rival  GET ERAP
 evaluation:gate_start pk=rival  POST A 302
 api-evaluation-gate pk=rival  GET ERAP  POST A 202
 evaluation:rule_help rule_id=rule  GET ERAP
 evaluation:clauses_of_rule rule_id=rule  GET ERAP
-evaluation:before_after  GET ERAP
+evaluation:before_after  GET ERAP 302
 evaluation:run_rule_tests  POST EA
 evaluation:rule_test_counts  GET ERAP
 evaluation:of_rule_tests rule_id=rule  GET ERAP

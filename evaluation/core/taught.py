@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evaluation.core.coverage import EXCEPTIONS, LINES
+from evaluation.core.coverage import EXCEPTIONS, GROUP_WORDS, LINES
 from evaluation.core.gate import GateRow
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import WORSE, Asked, Weighed, row_of, weigh
@@ -16,13 +16,6 @@ from evaluation.core.report import sliced
 from synthesis.core.agreement import Rate, wilson
 
 METRIC = "hit@1"
-WHERE = {
-    ALL: "on all requests",
-    "covered": "where a rule covers the look-alikes",
-    "exceptions": "on exceptions of rules",
-    "uncovered": "where no rule tells look-alikes apart",
-    "outside": "on requests outside every cluster",
-}
 
 
 class ThreeAnswers(NamedTuple):
@@ -55,8 +48,8 @@ class TaughtCell:
             return ""
         spread = f"{_signed(found.low)} to {_signed(found.high)}"
         return (
-            f"Worse than plain embedding search {WHERE[self.group]}: {found.candidate:.2f} against {found.other:.2f} "
-            f"(n {found.n}, difference {_signed(found.difference)}, 95 % {spread})"
+            f"Worse than plain embedding search {GROUP_WORDS[self.group]}: {found.candidate:.2f} against "
+            f"{found.other:.2f} (n {found.n}, difference {_signed(found.difference)}, 95 % {spread})"
         )
 
 
