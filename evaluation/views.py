@@ -81,6 +81,8 @@ def results(request: HttpRequest) -> HttpResponse:
         "domains": sorted({name for of in shown for name in selectors.slices(of) if name != ALL}),
         "snapshot": snapshot,
         "columns": [(title, help_) for *_, title, help_ in selectors.SUMMARY],
+        "ranked": [title for _, decodes, title, _ in selectors.SUMMARY if decodes == selectors.RANKED],
+        "listed": [title for _, decodes, title, _ in selectors.SUMMARY if decodes == selectors.LISTED],
         "rows": rows,
         **taught_context(domain),
         "probes": probes,

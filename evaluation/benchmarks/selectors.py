@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from evaluation.core.coverage import EXCEPTIONS, LINES
-from evaluation.core.metrics import ALL, METRICS
+from evaluation.core.metrics import ALL, LIST_METRICS, METRICS, RANKED_DECODES, RANKED_METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation, RuleTestResult
 from trace_site.lib.charts import Bar
 from training.core.recipe import POCKET
@@ -18,7 +18,7 @@ from training.models import Model, Run
 
 SEED = 0  # of every bootstrap
 TRACED = (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE)
-COLUMNS = {name: (metric.title, metric.column) for name, metric in METRICS.items() if metric.column}
+COLUMNS = {name: metric for name, metric in METRICS.items() if metric.column}
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 # as they are shown; where one number must do, the first
 TIERS = (Benchmark.Tier.HARD, "", Benchmark.Tier.PLAIN)
@@ -161,6 +161,20 @@ def citation_cells(figures: dict[str, Any], filters: str) -> list[tuple[dict[str
     return [(found.get(name) or rate, f"{filters}cited={which}") for name, *_, which in CITATIONS]
 
 
+def metrics_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """What its answers are measured by; the first says whether one is right."""
+    if evaluation.decode == Evaluation.Decode.LETTERS:
+        return ("accuracy",)
+    if evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return ("refused",)
+    return RANKED_METRICS if evaluation.decode in RANKED_DECODES else LIST_METRICS
+
+
+def metric_cells(evaluation: Evaluation, figures: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """(metric, {mean, low, high, n} or nothing) in the order of METRICS; stored evaluations lack newer metrics."""
+    return [(name, figures.get(name, {})) for name in metrics_of(evaluation)]
+
+
 def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Every number of one evaluation by what its requests say of themselves: tier, style, side of the rule."""
     rows = []
@@ -173,9 +187,7 @@ def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
                     "facet": facet,
                     "value": value,
                     "n": figures["n"],
-                    "cells": [
-                        (name, figures["metrics"][name]) for name in METRICS if name in figures["metrics"]
-                    ],
+                    "cells": metric_cells(evaluation, figures["metrics"]),
                     "citations": citation_cells(figures, filters) if figures.get("citation") else [],
                     "off_vocabulary": off and off["rate"],
                     "following": {**figures["following"], "filters": filters}
@@ -190,8 +202,8 @@ def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
 def slice_rows(
     evaluation: Evaluation, found: Mapping[str, Any], same: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Every number of one evaluation, all domains first: a row a domain and group, its `cells` (metric, {mean, low,
-    high, n}) in the order of METRICS; what the decoding does not define is empty or None."""
+    """Every number of one evaluation, all domains first: a row a domain and group, its `cells` of `metric_cells`;
+    what the decoding does not define is empty or None."""
     is_probe = evaluation.decode == Evaluation.Decode.LETTERS
     has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
     rows = []
@@ -211,7 +223,7 @@ def slice_rows(
                     "domain": domain,
                     "group": group,
                     "n": figures["n"],
-                    "cells": [(name, metrics[name]) for name in METRICS if name in metrics],
+                    "cells": metric_cells(evaluation, metrics),
                     "random": figures.get("random"),
                     "off_vocabulary": off and off["rate"],
                     "citation": (figures.get("citation") or {}).get("rate"),
@@ -230,24 +242,10 @@ RANKED, LISTED = (
     (Evaluation.Decode.FAST, Evaluation.Decode.EMBEDDING),
     (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE),
 )
-SUMMARY = (
-    ("hit@1", RANKED, "hit@1", "a gold tool is ranked first; fast decoding"),
-    ("recall@10", RANKED, "R@10", "share of the gold tools among the first 10; fast decoding"),
-    (
-        "recall@gen",
-        LISTED,
-        "R@gen",
-        "share of the gold tools in the list it wrote, with its trace where it writes one",
-    ),
-    ("precision@gen", LISTED, "precision", "share of the written tools that are gold"),
-    ("set_size", LISTED, "tools per list", "longer lists find more"),
-    (
-        "correct_rule",
-        LISTED,
-        "the right rule",
-        "of the requests that a rule decides, its trace names that rule",
-    ),
-)
+SUMMARY = [
+    (name, RANKED if metric.ranked else LISTED, metric.title, metric.column)
+    for name, metric in sorted(COLUMNS.items(), key=lambda one: not one[1].ranked)
+] + [(name, LISTED, title, help_) for name, title, help_, _ in CITATIONS if name == "correct_rule"]
 
 
 @dataclass(frozen=True, slots=True)
