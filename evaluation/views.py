@@ -6,12 +6,14 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import (
+    CITATIONS,
     evaluations,
     guessing,
     mixed_backends,
     model_name,
     newest_benchmarks,
 )
+from evaluation.core.metrics import METRICS
 from evaluation.models import Evaluation
 from evaluation.reports.measures import Choice, Column, cell, domains
 from evaluation.taught.views import taught_context
@@ -21,14 +23,11 @@ from training.registry.selectors import alias_names
 Decode = Evaluation.Decode
 RANKED, LISTED = (Decode.FAST, Decode.EMBEDDING), (Decode.TRACE, Decode.TRACE_FREE)
 # what a model ranks, what it writes, and which rule it names: a metric, the first decoding counts that was measured
-SUMMARY = (
-    (RANKED, "hit@1", "hit@1", "a gold tool is ranked first; fast decoding"),
-    (RANKED, "recall@10", "R@10", "share of the gold tools among the first 10; fast decoding"),
-    (LISTED, "recall@gen", "R@gen", "share of the gold tools in the list it wrote, with its trace if it can"),
-    (LISTED, "precision@gen", "precision", "share of the written tools that are gold"),
-    (LISTED, "set_size", "tools per list", "longer lists find more"),
-    (LISTED, "correct_rule", "the right rule", "of the requests that a rule decides, its trace names it"),
-)
+SUMMARY = [
+    (RANKED if metric.ranked else LISTED, name, metric.title, metric.column)
+    for name, metric in sorted(METRICS.items(), key=lambda one: not one[1].ranked)
+    if metric.column
+] + [(LISTED, name, title, help_) for name, title, help_, _ in CITATIONS if name == "correct_rule"]
 
 
 @require_GET
@@ -62,6 +61,8 @@ def results(request: HttpRequest) -> HttpResponse:
         "domain": domain,
         "domains": domains(shown),
         "columns": [(title, help_) for *_, title, help_ in SUMMARY] if choice.benchmark else [],
+        "ranked": [title for decodes, _, title, _ in SUMMARY if decodes == RANKED],
+        "listed": [title for decodes, _, title, _ in SUMMARY if decodes == LISTED],
         "rows": rows,
         **taught_context(domain),
         "guessing": [guessing(shown, probe, domain) for probe in choice.probes],

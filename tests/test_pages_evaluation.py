@@ -2,10 +2,12 @@
 
 import pytest
 
+from evaluation.core.metrics import METRICS
 from evaluation.coverage import grouped
+from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import scoring, views
-from tests.factories import make_evaluation, make_model, make_run, make_tool, sort_requests
+from tests.factories import make_evaluation, make_model, make_run, make_tool, sort_requests, thawed
 from trace_site import jobs
 from training.models import AliasMove
 
@@ -66,6 +68,55 @@ def test_the_list_has_one_row_a_model_whose_name_leads_to_the_details(client_as,
     text = page.content.decode()
     assert text.count(f'href="/evaluation/models/{of.model_id}/"') == 1
     assert 'class="of">covered' not in text
+
+
+def without(metric, part):
+    """Stored figures or scores, as they were before the metric was added."""
+    if not isinstance(part, dict):
+        return part
+    return {name: without(metric, value) for name, value in part.items() if name != metric}
+
+
+@pytest.mark.parametrize(
+    ("decode", "table", "newer"), [("fast", "ranked", "recall@5"), ("trace", "lists", "precision@gen")]
+)
+def test_what_was_stored_before_a_metric_was_added_shows_a_dash_for_it(
+    client_as, tools, decode, table, newer
+):
+    new = make_evaluation((tools[0], ["New/GetSlip"]), model=make_model(), decode=decode)
+    old = make_evaluation(
+        (tools[0], ["New/GetSlip"]), model=make_model(), decode=decode, benchmark=new.benchmark
+    )
+    old.metrics = without(newer, old.metrics)
+    (row,) = old.predictions.all()
+    row.scores = without(newer, row.scores)
+    with thawed():
+        old.save()
+        row.save()
+    client = client_as("product_manager")
+
+    def cells(address, **query):
+        page = client.get(address, query)
+        assert page.status_code == 200 and METRICS[newer].title in page.content.decode()
+        return page.context
+
+    context = cells(f"/evaluation/{old.pk}/")
+    assert [dict(row["cells"])[newer] for row in context["slices"]] == [{}] * len(context["slices"])
+    assert [dict(row["cells"])[newer] for row in context["facets"]] == [{}]
+    for of, mean in ((old, None), (new, 1.0)):
+        context = cells(f"/evaluation/models/{of.model_id}/")
+        at = [title for title, _ in context["columns"]].index(METRICS[newer].title)
+        assert [row["cells"][at].get("mean") for _, rows in context["rows"] for row in rows] == [mean] * 2
+    context = cells("/evaluation/")
+    at = [title for title, _ in context["columns"]].index(METRICS[newer].title)
+    assert [row.cells[at].cell.get("mean") for row in context["rows"]] == [None, 1.0]
+    for group in ("", "covered"):
+        (section,) = cells("/evaluation/grid/", table=table, metric=newer, group=group)["sections"]
+        told = [(one.value.get("mean"), one.why) for row in section.rows for one in row.cells]
+        assert told == [(1.0, ""), (None, "not measured")]
+    rows = client.get("/evaluation/compare/", {"a": new.pk, "b": old.pk}).context["rows"]
+    assert rows and newer not in [row.metric for row in rows]
+    assert newer not in " ".join(evaluation_lines(old)) and newer in " ".join(evaluation_lines(new))
 
 
 def test_scores_of_the_pocket_base_say_what_they_are_not(client_as, results):

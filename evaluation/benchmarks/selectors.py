@@ -8,14 +8,14 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from evaluation.core.coverage import EXCEPTIONS, LINES
-from evaluation.core.metrics import ALL, METRICS
+from evaluation.core.metrics import ALL, LIST_METRICS, METRICS, RANKED_DECODES, RANKED_METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation, RuleTestResult
 from training.core.recipe import POCKET
 from training.models import Model, Run
 
 SEED = 0  # of every bootstrap
 TRACED = (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE)
-COLUMNS = {name: (metric.title, metric.column) for name, metric in METRICS.items() if metric.column}
+COLUMNS = {name: metric for name, metric in METRICS.items() if metric.column}
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 # as they are shown; where one number must do, the first
 TIERS = (Benchmark.Tier.HARD, "", Benchmark.Tier.PLAIN)
@@ -151,6 +151,15 @@ CITATIONS = (
 )
 
 
+def metrics_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """What its answers are measured by; the first says whether one is right."""
+    if evaluation.decode == Evaluation.Decode.LETTERS:
+        return ("accuracy",)
+    if evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return ("refused",)
+    return RANKED_METRICS if evaluation.decode in RANKED_DECODES else LIST_METRICS
+
+
 def slice_rows(
     evaluation: Evaluation, found: Mapping[str, Any], same: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
@@ -180,8 +189,8 @@ def figure_row(
     evaluation: Evaluation, figures: Mapping[str, Any], chosen: Mapping[str, str]
 ) -> dict[str, Any]:
     """The numbers of some of its requests; what the decoding does not define is empty or None. `cells`: (metric, {mean,
-    low, high, n}) in the order of METRICS; `citations`: (mean with its interval and n, the query of the predictions it
-    counts) in the order of CITATIONS; `filters`: the query of its predictions, to which more can be added."""
+    low, high, n} or nothing) of `metrics_of`; `citations`: (mean with its interval and n, the query of the predictions
+    it counts) in the order of CITATIONS; `filters`: the query of its predictions, to which more can be added."""
     metrics, filters = figures.get("metrics", {}), f"{urlencode(chosen)}&" if chosen else ""
     off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
     has_traces = evaluation.decode in TRACED and evaluation.benchmark.kind != Benchmark.Kind.OUTSIDE
@@ -191,7 +200,7 @@ def figure_row(
     rate = {"mean": cited.get("rate"), "n": figures["n"]}  # what was stored before it had an interval
     return {
         "n": figures["n"],
-        "cells": [(name, metrics[name]) for name in METRICS if name in metrics],
+        "cells": [(name, metrics.get(name, {})) for name in metrics_of(evaluation)],
         "random": figures.get("random"),
         "off_vocabulary": off and off["rate"],
         "citation": cited.get("rate"),

@@ -7,6 +7,7 @@ metrics of their own and only the first place is shared.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from trace_site.lib.errors import TraceError
@@ -40,29 +41,30 @@ class Metric(NamedTuple):
     score: Callable[[Sequence[str], set[str]], float] | None  # None: not a metric of lists of tools
     ranked: bool = False
     listed: bool = False
-    column: str = ""  # of the table of all models: what it means; empty: it has no column there
+    column: str = ""  # of tables of models: what it means; empty: it has no column there
+    is_length: bool = False  # no quality: of two models neither is better by it
 
 
-# in the order in which tables show them
+# In the order in which tables show them; the first of a decoding says whether one answer is right.
 METRICS = {
     "recall@gen": Metric(
         "R@gen", recall, listed=True, column="share of the gold tools in the list the model wrote"
     ),
-    "hit@1": Metric("hit@1", lambda found, gold: hit(found, gold, 1), True, True, "a gold tool stands first"),
-    "recall@1": Metric("R@1", lambda found, gold: recall(found, gold, 1), True, True),
+    "hit@1": Metric("hit@1", partial(hit, k=1), True, True, "a gold tool stands first"),
+    "recall@1": Metric("R@1", partial(recall, k=1), True, True),
     "recall@5": Metric(
         "R@5",
-        lambda found, gold: recall(found, gold, 5),
+        partial(recall, k=5),
         ranked=True,
         column="share of the gold tools among the first 5 (ranked decoding)",
     ),
     "recall@10": Metric(
         "R@10",
-        lambda found, gold: recall(found, gold, 10),
+        partial(recall, k=10),
         ranked=True,
         column="share of the gold tools among the first 10 (ranked decoding)",
     ),
-    "hit@10": Metric("hit@10", lambda found, gold: hit(found, gold, 10), ranked=True),
+    "hit@10": Metric("hit@10", partial(hit, k=10), ranked=True),
     "precision@gen": Metric(
         "precision", precision, listed=True, column="share of the written tools that are gold"
     ),
@@ -74,6 +76,7 @@ METRICS = {
         lambda found, gold: float(len(set(found))),
         listed=True,
         column="mean number of tools in the list",
+        is_length=True,
     ),
     "accuracy": Metric("accuracy", None),  # of a letter
     "refused": Metric("refused", None),  # of a request that no tool answers

@@ -16,9 +16,8 @@ from evaluation.core.coverage import EXCEPTIONS
 from evaluation.core.items import is_exception, random_baseline, tier_of
 from evaluation.core.metrics import (
     ALL,
-    LIST_METRICS,
+    METRICS,
     RANKED_DECODES,
-    RANKED_METRICS,
     Row,
     cited_codes,
     query_scores,
@@ -123,7 +122,7 @@ def _places(given: Sequence[Answer], groups: Mapping[str, str]) -> dict[tuple[st
 def summary_of(given: Sequence[Answer], seed: int = 0) -> dict[str, Any]:
     """The numbers of some queries."""
     ranked = given[0].ranked
-    names = RANKED_METRICS if ranked else LIST_METRICS
+    names = [name for name in METRICS if name in given[0].scores]
     intervals = bootstrap_table([[one.scores[name] for name in names] for one in given], seed=seed)
     rows = [one.row for one in given]
     summary: dict[str, Any] = {

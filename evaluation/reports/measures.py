@@ -180,7 +180,7 @@ def cell(
     told = figures.get("metrics", figures).get(column.metric)
     told = told or (figures.get("citation") or {}).get(column.metric)
     if not told or told.get("mean") is None:
-        return Cell({}, why="nothing to count")
+        return Cell({}, why="nothing to count" if told else "not measured")
     return Cell(told, href)
 
 

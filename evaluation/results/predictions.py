@@ -11,8 +11,8 @@ from django.db.models import Avg, F, FloatField, Func, IntegerField, Q, QuerySet
 from django.db.models.fields.json import KT
 
 from catalog.models import Tool
-from evaluation.benchmarks.selectors import RESULTS, newest_benchmarks, retrieval_benchmarks
-from evaluation.core.metrics import METRICS, RANKED_DECODES
+from evaluation.benchmarks.selectors import RESULTS, metrics_of, newest_benchmarks, retrieval_benchmarks
+from evaluation.core.metrics import METRICS
 from evaluation.core.paired import score_interval
 from evaluation.coverage.grouped import Sorting, group_filter, sorting_now
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
@@ -36,17 +36,7 @@ CITED = {
     "right": "cites the rule that decides",
     "wrong": "a rule decides that it does not cite",
 }
-SIZE = "set_size"  # a length, not a quality
 FOLDED = 3  # tools of a list that a row shows before the rest is folded away
-
-
-def main_metric(of: Evaluation) -> str:
-    """The score that says whether one prediction is right."""
-    if of.decode == LETTERS:
-        return "accuracy"
-    if of.benchmark.kind == Benchmark.Kind.OUTSIDE:
-        return "refused"
-    return "hit@1" if of.decode in RANKED_DECODES else "recall@gen"
 
 
 def predictions(of: Evaluation, filters: Mapping[str, str]) -> QuerySet[Prediction]:
@@ -75,7 +65,7 @@ def predictions(of: Evaluation, filters: Mapping[str, str]) -> QuerySet[Predicti
     if filters.get("trace") in TRACES:
         found = found.filter(TRACES[filters["trace"]][1])
     if filters.get("only"):
-        right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
+        right = found.filter(**{f"scores__{metrics_of(of)[0]}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
     return found
 
@@ -136,7 +126,7 @@ class ShownPrediction:
 
 def shown(rows: Sequence[Prediction], of: Evaluation, metric: str = "") -> list[ShownPrediction]:
     """`metric`: what says that an answer is right. Two queries."""
-    metric = metric or main_metric(of)
+    metric = metric or metrics_of(of)[0]
     if of.decode == LETTERS:
         return [_letter(row, metric) for row in rows]
     known: dict[str, int] = {}
@@ -226,7 +216,7 @@ def compared(a: Evaluation, b: Evaluation, filters: Mapping[str, str]) -> tuple[
             alone = (int(np.sum((x >= 1) & (y < 1))) for x, y in ((ours, theirs), (theirs, ours)))
             gap, n = ours - theirs, np.array([len(shared)])
             won, lost = (np.array([np.clip(sign * gap, 0, None).sum()]) for sign in (1, -1))
-            ends = () if name == SIZE else (float(end[0]) for end in score_interval(won, lost, n))
+            ends = () if metric.is_length else (float(end[0]) for end in score_interval(won, lost, n))
             means = float(ours.mean()), float(theirs.mean())
             rows.append(PairedMetric(name, metric.title, *means, *alone, *ends))
     return rows, len(shared)

@@ -112,7 +112,7 @@ def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) ->
     """Of two evaluations of one benchmark."""
     chosen = {name: filters[name] for name in ("group", "domain", "rule") if filters[name]}
     rows, n = reads.compared(a, b, chosen)
-    known = [(row.metric, row.title) for row in rows if row.metric != reads.SIZE]
+    known = [(row.metric, row.title) for row in rows if row.low is not None]
     if filters["by"] not in dict(known):
         filters["by"] = next((name for name in ("hit@1", "accuracy") if name in dict(known)), "")
     found: dict[str, Any] = {
@@ -171,7 +171,7 @@ def model_results(request: HttpRequest, pk: int) -> HttpResponse:
         "domain": domain,
         "domains": sorted({name for of, _ in rows for name in selectors.slices(of) if name != ALL}),
         "rows": rows,
-        "columns": list(selectors.COLUMNS.values()),
+        "columns": [(metric.title, metric.column) for metric in selectors.COLUMNS.values()],
         "probes": [
             (of, sorted(selectors.slices(of).items(), key=lambda part: (part[0] != ALL, part[0])))
             for of in probes.order_by("benchmark__kind", "benchmark__name", "-pk")
