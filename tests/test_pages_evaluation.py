@@ -109,7 +109,7 @@ def test_what_was_stored_before_a_metric_was_added_shows_a_dash_for_it(
         assert [row["cells"][at].get("mean") for _, rows in context["rows"] for row in rows] == [mean] * 2
     context = cells("/evaluation/")
     at = [title for title, _ in context["columns"]].index(METRICS[newer].title)
-    assert [row.cells[at].cell.get("mean") for row in context["rows"]] == [None, 1.0]
+    assert [row[2][at].value.get("mean") for row in context["rows"]] == [None, 1.0]
     for group in ("", "covered"):
         (section,) = cells("/evaluation/grid/", table=table, metric=newer, group=group)["sections"]
         told = [(one.value.get("mean"), one.why) for row in section.rows for one in row.cells]
