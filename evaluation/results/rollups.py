@@ -280,15 +280,16 @@ def _share(found: list[Labelled], side: str) -> dict[str, int]:
 
 def store(now: Now, found: Counted) -> dict[str, int]:
     """Put it in place of the count before; how many rows of each kind differ. The caller holds the lock. A point of the
-    trend is kept where rules, clusters or the model moved. Nothing is written where these moved while it was counted:
-    the next count comes. The rest (samples, drafts, reports) may have moved: then the key is older than the numbers,
-    and they are counted again."""
+    trend is kept where rules, clusters or the model moved since the last. Nothing is written where they moved while it
+    was counted: the next count comes. The rest (samples, drafts, reports) may have moved: then the key is older than
+    the numbers, and they are counted again."""
     if now.definition.hash != definition_now().hash or now.model != shown_model()[0]:
         return {}
-    at, before = database_now(), counted()
-    old, new = as_json(before), as_json(found)
+    at, old, new = database_now(), as_json(counted()), as_json(found)
+    newest = DomainPoint.objects.order_by("domain_id", "-pk").distinct("domain_id")
+    points = {row.domain_id: row for row in newest}
     for slug, row in found.domains.items():
-        why = _moved(before.domains.get(slug), row)
+        why = _moved(points.get(slug), row)
         if why is not None:
             DomainPoint.objects.create(**new["domains"][slug], at=at, why=why)
     made = Count.objects.create(edition=EDITION, key=now.key, basis=now.basis, counted=new, at=at)
@@ -310,7 +311,7 @@ def _rows(of: Any) -> Iterable[Any]:
 
 def _moved(old: DomainPoint | None, new: DomainPoint) -> Values | None:
     """Why a point of the trend is due; None: it is not."""
-    if old is None or old.clustering is None:
+    if old is None:
         return {} if new.clustering is not None else None
     why: Values = {}
     rules, were = set(new.versions), set(old.versions)
