@@ -285,10 +285,11 @@ def store(now: Now, found: Counted) -> dict[str, int]:
     and they are counted again."""
     if now.definition.hash != definition_now().hash or now.model != shown_model()[0]:
         return {}
-    at, before = database_now(), counted()
-    old, new = as_json(before), as_json(found)
+    at, old, new = database_now(), as_json(counted()), as_json(found)
+    newest = DomainPoint.objects.order_by("domain_id", "-pk").distinct("domain_id")
+    points = {point.domain_id: point for point in newest}
     for slug, row in found.domains.items():
-        why = _moved(before.domains.get(slug), row)
+        why = _moved(points.get(slug), row)
         if why is not None:
             DomainPoint.objects.create(**new["domains"][slug], at=at, why=why)
     made = Count.objects.create(edition=EDITION, key=now.key, basis=now.basis, counted=new, at=at)
