@@ -442,6 +442,16 @@ def report_wrong(owner, tool, expected=(), text="where is my pay"):
     )
 
 
+def test_a_failing_request_whose_text_one_may_not_read_is_told_by_its_id(client_as, champion, tools):
+    asked = report_wrong(User.objects.create(username="copilot"), tools["C"], [tools["D"]])
+    RetrievalRequest.objects.filter(pk=asked.pk).update(model=champion)
+    count_rollups()
+    client = client_as("reviewer")
+    assert f"production {asked.pk}, whose text you may not read, gets" in text_of(client.get("/?domain=hr"))
+    listed = client.get("/coverage/hr/requests/?wrong=model")
+    assert f"production {asked.pk}: you may not read its text" in text_of(listed)
+
+
 def test_misses_are_counted_by_domain_and_their_texts_kept_from_who_may_not_read_them(
     client_as, champion, tools
 ):

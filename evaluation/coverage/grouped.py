@@ -5,7 +5,7 @@ them, so it is told at the look. A process keeps what it counted for as long as 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -39,12 +39,13 @@ Figures = dict[str, dict[str, Any]]  # {domain or all: {group: figures}}
 
 @dataclass(frozen=True)
 class Sorting:
-    """How requests are sorted. `ids`: {name: id} of all tools; `known`: {benchmark: {item: group}}."""
+    """How requests are sorted. `ids`: {name: id} of all tools; `known`: {benchmark: {item: group}}, `hashes` of it."""
 
     by: QueryGroups
     ids: Mapping[str, int]
     definition: Definition
     known: dict[int, dict[int, str]] = field(default_factory=dict)
+    hashes: dict[int, str] = field(default_factory=dict)
 
     def of(self, benchmark: int) -> dict[int, str]:
         """{item: its group}; one query, the first time that a process reads the benchmark."""
@@ -54,6 +55,12 @@ class Sorting:
                 for row in rows_of(benchmark)
             }
         return self.known[benchmark]
+
+    def hash_of(self, benchmark: int) -> str:
+        """Of the groups of its items; queries as `of`."""
+        if benchmark not in self.hashes:
+            self.hashes[benchmark] = content_hash(self.of(benchmark))
+        return self.hashes[benchmark]
 
     def items(self, benchmark: int, group: str) -> list[int]:
         return [item for item, own in self.of(benchmark).items() if own == group]
@@ -83,20 +90,27 @@ def rows_of(benchmark: int) -> tuple[dict[str, Any], ...]:
     return tuple(benchmark_rows(Benchmark(pk=benchmark)))
 
 
-_counted: OrderedDict[tuple[int, str], Figures] = OrderedDict()
+_counted: OrderedDict[tuple[int | str, ...], Figures] = OrderedDict()
+
+
+def _kept(
+    keys: Mapping[int, tuple[int | str, ...]], count: Callable[[Collection[int]], Mapping[int, Figures]]
+) -> dict[int, Figures]:
+    """The figures of evaluations: what this process has not kept under its key is counted."""
+    known = {pk: figures for pk, key in keys.items() if (figures := _counted.get(key)) is not None}
+    fresh = count(keys.keys() - known.keys())
+    _counted.update((keys[pk], figures) for pk, figures in fresh.items())
+    while len(_counted) > KEPT:
+        _counted.popitem(last=False)
+    return known | dict(fresh)
 
 
 def grouped(found: Sequence[Evaluation]) -> dict[int, Figures]:
     """The figures of evaluations of requests, those of their groups among them. One query, and for what this process
     has not counted two more."""
     sorting = sorting_now()
-    keys = {one.pk: (one.pk, content_hash(sorting.of(one.benchmark_id))) for one in found if has_groups(one)}
-    known = {pk: _counted[key] for pk, key in keys.items() if key in _counted}
-    fresh = _count([one for one in found if one.pk in keys and one.pk not in known], sorting)
-    _counted.update((keys[pk], figures) for pk, figures in fresh.items())
-    while len(_counted) > KEPT:
-        _counted.popitem(last=False)
-    known |= fresh
+    keys = {one.pk: (one.pk, sorting.hash_of(one.benchmark_id)) for one in found if has_groups(one)}
+    known = _kept(keys, lambda fresh: _count([one for one in found if one.pk in fresh], sorting))
     return {
         one.pk: {
             domain: {**of, **known.get(one.pk, {}).get(domain, {})} for domain, of in slices(one).items()
@@ -139,26 +153,30 @@ def answers_of(found: Sequence[Evaluation]) -> dict[int, list[Answer]]:
 
 def lists_beside_baseline(found: Sequence[Evaluation]) -> dict[int, Figures]:
     """Of written lists, the embedding cut to the same lengths: see `core.report.same_length`. Two queries, where a
-    baseline was measured."""
+    baseline was measured, and for what this process has not counted two more."""
     lists = [one for one in found if one.decode in TRACED and has_groups(one)]
     made = Evaluation.objects.filter(
-        Q(benchmark__in=[one.benchmark_id for one in lists]),
+        benchmark__in=[one.benchmark_id for one in lists],
         decode=Evaluation.Decode.EMBEDDING,
         metrics__isnull=False,
     )
-    baselines = {one.benchmark_id: one for one in made.select_related("benchmark").order_by("pk")}
-    if not lists or not baselines:
+    baselines = {one.benchmark_id: one for one in made.defer("metrics").order_by("pk")} if lists else {}
+    if not baselines:
         return {}
-    given, sorting = answers_of([*lists, *baselines.values()]), sorting_now()
-    ranked = {
-        benchmark: {answer.id: answer.row["tools"] for answer in given[one.pk]}
-        for benchmark, one in baselines.items()
-    }
-    return {
-        one.pk: same_length(given[one.pk], _by_id(sorting, one), ranked[one.benchmark_id], SEED)
-        for one in lists
-        if one.benchmark_id in ranked
-    }
+    sorting = sorting_now()
+    beside = {one.pk: baselines[one.benchmark_id] for one in lists if one.benchmark_id in baselines}
+    keys = {pk: (pk, baseline.pk, sorting.hash_of(baseline.benchmark_id)) for pk, baseline in beside.items()}
+
+    def count(fresh: Collection[int]) -> dict[int, Figures]:
+        chosen = [one for one in lists if one.pk in fresh]
+        given = answers_of([*chosen, *(beside[pk] for pk in fresh)])
+        found = {}
+        for one in chosen:
+            ranked = {answer.id: answer.row["tools"] for answer in given[beside[one.pk].pk]}
+            found[one.pk] = same_length(given[one.pk], _by_id(sorting, one), ranked, SEED)
+        return found
+
+    return _kept(keys, count)
 
 
 # of a benchmark's request

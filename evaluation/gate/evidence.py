@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import Count, F, Max, Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast
 
 from evaluation.benchmarks.selectors import backend_words, clause_words, rule_results
 from evaluation.benchmarks.services import default_decodes
@@ -22,10 +23,10 @@ from evaluation.core.items import is_exception
 from evaluation.core.metrics import judge_rule_test
 from evaluation.core.paired import CANNOT_TELL, FLIPS, Asked
 from evaluation.coverage.grouped import Sorting, sorting_now
-from evaluation.coverage.outcomes import Labelled, Source, Standing, labelled, measured_by
+from evaluation.coverage.outcomes import Labelled, Source, labelled, measured_by, reported
 from evaluation.coverage.selectors import learned_versions, read_tools, stamps
 from evaluation.gate.selectors import asked_of, gated_benchmarks
-from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
+from evaluation.models import Benchmark, Evaluation, KeptOutAnswer, Prediction, RuleTestResult
 from rules.models import RuleVersion
 from trace_site.lib.files import content_hash
 from training.models import Model
@@ -286,14 +287,26 @@ def judged(model: Model, other: Model | None = None) -> Gate:
     """Both on everything that is measured of them by now, whoever is champion; a process keeps it for as long as that
     stays. The number of queries does not depend on how much that is."""
     both = [one for one in (model, other) if one]
-    made = Evaluation.objects.filter(Q(model__in=both) | Q(model=None), metrics__isnull=False)
-    standing = [
-        *sorted(made.values_list("pk", flat=True)),
-        *rule_results().filter(model__in=both).order_by("pk").values_list("pk", flat=True),
-        [Standing.now(one)[1:] for one in both],  # answers to samples, and reports
-        sorting_now().definition.hash,
-    ]
+    standing = _counts(
+        (Evaluation.objects.filter(Q(model__in=both) | Q(model=None), metrics__isnull=False), "pk"),
+        (rule_results().filter(model__in=both), "pk"),
+        (KeptOutAnswer.objects.filter(model__in=both), "pk"),
+        (reported(), "reported_at"),
+    )
+    standing.append(sorting_now().definition.hash)
     return _judged(model.pk, other.pk if other else None, content_hash(standing))
+
+
+def _counts(*of: tuple[QuerySet[Any], str]) -> list[Any]:
+    """Of each kind of rows how many there are and the newest value of a column; one query."""
+    each = [
+        rows.order_by()
+        .values(place=Value(place))
+        .annotate(n=Count("pk"), newest=Cast(Max(column), TextField()))
+        .values_list("place", "n", "newest")
+        for place, (rows, column) in enumerate(of)
+    ]
+    return sorted(each[0].union(*each[1:], all=True))
 
 
 @lru_cache(maxsize=32)

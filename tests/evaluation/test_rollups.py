@@ -266,6 +266,14 @@ def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(w
     assert DomainPoint.objects.filter(domain="hr").last().why == {"counted": True}
 
 
+def test_the_first_count_of_another_edition_is_no_point_of_the_trend(world):
+    count_again()
+    points = list(DomainPoint.objects.all())
+    Count.objects.update(edition=0)
+    count_again()
+    assert counted().domains and list(DomainPoint.objects.all()) == points
+
+
 def test_what_rules_and_clusters_change_is_counted_at_once_and_the_rest_after_a_pause(world):
     count_again()
     applied(world)
