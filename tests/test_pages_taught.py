@@ -4,7 +4,6 @@ import pytest
 
 from evaluation.models import Benchmark, BenchmarkItem, RuleTestResult
 from evaluation.taught.selectors import taught
-from evaluation.taught.views import draw
 from synthesis.models import SnapshotSample
 from tests.factories import (
     make_evaluation,
@@ -120,7 +119,7 @@ def test_without_a_control_pages_say_how_to_make_one(client_as, tools, models, r
     answered(tools[0], benchmark("hard", "hard"), champion, 8)
     client = client_as("admin")
     for path in ("/evaluation/", "/evaluation/before-after/"):
-        page = client.get(path).content.decode()
+        page = client.get(path, follow=True).content.decode()
         assert "It has no control yet" in page and f"/training/new/?from={champion.run_id}" in page
         assert "(a, none, r)" in page
 
@@ -144,51 +143,36 @@ def test_results_say_in_a_plain_sentence_where_the_champion_is_worse(client_as, 
     assert "where a rule tells look-alikes apart:" not in page and "plain tier, trace." not in page
 
 
-def test_same_seed_draws_the_same_ten_and_the_next_one_others(measured):
-    first, again, other = (draw(seed=seed) for seed in (0, 0, 1))
-    ids = [[(pair.part.short, pair.item.pk) for pair in drawing.pairs] for drawing in (first, again, other)]
-    assert ids[0] == ids[1] != ids[2] and len(ids[0]) == 10
-
-
-def test_outcomes_are_counted_a_tier_at_a_time(measured):
-    counts = {part.short: outcomes for part, outcomes in draw(seed=0).counts}
-    assert counts == {
-        "Hard tier": {"fixed": 8, "broken": 8, "right": 0, "wrong": 0},
-        "Plain tier": {"fixed": 0, "broken": 0, "right": 8, "wrong": 8},
-    }
+def test_before_and_after_is_the_champion_beside_its_control(client_as, measured, models, rule):
+    page = client_as("expert").get("/evaluation/before-after/", follow=True)
+    (ours, theirs), *_ = page.context["flips"]
+    assert (page.context["a"].model, page.context["b"].model) == models
+    assert (ours.given, theirs.given) == ([("New/GetSlip", True)], [("Old/GetSlip", False)])
+    assert (ours.decides, ours.cited, theirs.cited) == (("SLIP_YEAR", rule.pk), [("SLIP_YEAR", rule.pk)], [])
+    assert b"It is that one." in page.content
 
 
 @pytest.mark.parametrize(
-    ("show", "outcomes"),
-    [("fixed", {"fixed"}), ("broken", {"broken"}), ("same", {"right", "wrong"}), ("right", {"right"})],
+    ("tier", "counts"),
+    [
+        ("hard", {"": 16, "a": 8, "b": 8, "both": 0, "none": 0}),
+        ("plain", {"": 0, "a": 0, "b": 0, "both": 8, "none": 8}),
+    ],
 )
-def test_before_and_after_filters_by_what_the_rules_did(client_as, measured, show, outcomes):
-    drawing = client_as("expert").get("/evaluation/before-after/", {"show": show}).context["drawing"]
-    assert {pair.outcome for pair in drawing.pairs} <= outcomes and len(drawing.pairs) >= 8
+def test_what_both_or_neither_answer_right_is_listed_too(client_as, measured, tier, counts):
+    (part,) = [part for part in taught().parts if part.benchmark.tier == tier]
+    client = client_as("expert")
+    for way, count in counts.items():
+        asked = {"a": part.champion.pk, "b": part.control.pk, "flip": way}
+        page = client.get("/evaluation/compare/", asked).context
+        right = {"a": {(True, False)}, "b": {(False, True)}, "both": {(True, True)}, "none": {(False, False)}}
+        assert page["total"] == count
+        assert {(a.right, b.right) for a, b in page["flips"]} <= right.get(way, right["a"] | right["b"])
 
 
-def test_before_and_after_filters_by_tier_and_domain(measured):
-    assert {pair.part.short for pair in draw(seed=0, tier="plain").pairs} == {"Plain tier"}
-    assert draw(seed=0, domain="finance").pairs == []
-
-
-def test_before_and_after_shows_both_answers_traces_and_the_rule(client_as, measured, models, rule):
-    page = client_as("expert").get("/evaluation/before-after/", {"show": "fixed"})
-    (pair, *_) = page.context["drawing"].pairs
-    assert (pair.before["tools"], pair.after["tools"]) == ([("Old/GetSlip", False)], [("New/GetSlip", True)])
-    assert (pair.rule, pair.before["cited"], pair.after["cited"]) == (rule, [], ["SLIP_YEAR"])
-    text = page.content.decode()
-    assert "fixed by the rules" in text and "It is that one." in text and "show=fixed&amp;seed=1" not in text
-    assert f"/rules/{rule.pk}/" in text and f"/training/models/{models[1].pk}/" in text
-
-
-def test_before_and_after_before_anything_was_evaluated_says_what_it_is(client_as):
-    assert b"No model has been evaluated yet" in client_as("expert").get("/evaluation/before-after/").content
-
-
-@pytest.mark.parametrize("seed", ["-1", "²", "x", "9" * 30])
-def test_seed_that_is_no_number_draws_the_first_ten(client_as, measured, seed):
-    assert client_as("expert").get("/evaluation/before-after/", {"seed": seed}).context["seed"] == 0
+def test_before_and_after_before_anything_was_evaluated_says_what_comes(client_as):
+    page = client_as("expert").get("/evaluation/before-after/", follow=True)
+    assert b"Nothing is evaluated yet" in page.content
 
 
 @pytest.fixture

@@ -187,7 +187,13 @@ def _list(
 
 # Two evaluations of one benchmark, query by query.
 
-EITHER = {"a": "only A is right", "b": "only B is right", "": "one of the two is right"}
+EITHER = {
+    "": "one of the two is right",
+    "a": "only A is right",
+    "b": "only B is right",
+    "both": "both are right",
+    "none": "neither is right",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,16 +257,17 @@ def flips(
     domain: str = "",
     words: str = "",
 ) -> QuerySet[Prediction]:
-    """A's predictions of the queries that, by a metric, only A answers right (`which` a), only B (b), or either; with
-    their items."""
+    """A's predictions of the queries that, by a metric, A and B answer right as `which` of EITHER says; with their
+    items."""
     asked = b.predictions.all()
     right = Q(**{f"scores__{metric}__gte": 1})
     theirs = asked.filter(right).values("item")
     mine = narrowed(a, group, domain).select_related("item").filter(item__in=asked.values("item"))
     if words:
         mine = mine.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
-    only_a, only_b = right & ~Q(item__in=theirs), ~right & Q(item__in=theirs)
-    return mine.filter({"a": only_a, "b": only_b}.get(which, only_a | only_b))
+    other = Q(item__in=theirs)
+    ways = {"a": right & ~other, "b": ~right & other, "both": right & other, "none": ~right & ~other}
+    return mine.filter(ways.get(which, ways["a"] | ways["b"]))
 
 
 def flip_rows(

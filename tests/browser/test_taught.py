@@ -34,12 +34,10 @@ def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured
     assert box["width"] == pytest.approx(box["height"], abs=1)
 
 
-def test_before_and_after_is_filtered_by_a_choice_and_draws_another_ten(open_page, measured):
+def test_before_and_after_is_narrowed_to_what_the_rules_broke(open_page, measured):
     page = open_page("product_manager")
     page.goto("/evaluation/before-after/")
-    page.get_by_role("link", name="Draw another ten").click()
-    page.wait_for_url("**seed=1")
-    page.get_by_label("Which requests").select_option("broken")
-    page.wait_for_url("**show=broken**")
-    assert page.locator("article").count() == 8
-    assert page.locator("article .chip", has_text="broken by the rules").count() == 8
+    page.get_by_label("Which way").select_option("b")
+    page.locator("#flips").get_by_role("button", name="Show").click()
+    page.wait_for_url("**flip=b**")
+    assert page.locator("#flips tbody tr .chip", has_text="only B").count() == 8

@@ -75,14 +75,11 @@ def numbers(client, model) -> dict[str, dict[str, int]]:
         if page["filters"]["group"] == group and page["shown"]:
             listed[group] = len(page["shown"])
     found["predictions"] = listed
-    for name, path, total in (
-        ("grid", "/evaluation/grid/", lambda page: page["sections"][-1].rows[0].cells[0].value.get("n", 0)),
-        ("before and after", "/evaluation/before-after/", lambda page: sum(n for _, n, _ in page["counted"])),
-    ):
-        found[name] = {}
-        for group in ("covered", "uncovered", "outside"):
-            if n := total(client.get(path, {"group": group}).context):
-                found[name][group] = n
+    found["grid"] = {}
+    for group in ("covered", "uncovered", "outside"):
+        page = client.get("/evaluation/grid/", {"group": group}).context
+        if n := page["sections"][-1].rows[0].cells[0].value.get("n", 0):
+            found["grid"][group] = n
     return found
 
 

@@ -402,7 +402,7 @@ evaluation:gate_start pk=rival  POST A 302
 api-evaluation-gate pk=rival  GET ERAP  POST A 202
 evaluation:rule_help rule_id=rule  GET ERAP
 evaluation:clauses_of_rule rule_id=rule  GET ERAP
-evaluation:before_after  GET ERAP
+evaluation:before_after  GET ERAP 302
 evaluation:run_rule_tests  POST EA
 evaluation:rule_test_counts  GET ERAP
 evaluation:of_rule_tests rule_id=rule  GET ERAP
