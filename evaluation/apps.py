@@ -22,7 +22,7 @@ class EvaluationConfig(AppConfig):
             WRITERS,
             """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark
             evaluation:model evaluation:grid evaluation:pareto evaluation:latency
-            evaluation:model_scores evaluation:reliability evaluation:reliability_of_champion
+            evaluation:reliability evaluation:reliability_of_champion
             evaluation:beside evaluation:tool_benchmark evaluation:rule_help
             evaluation:strip evaluation:clauses_of_rule
             evaluation:before_after evaluation:rule_test_counts evaluation:of_rule_tests

@@ -23,7 +23,6 @@ urlpatterns = [
     path("latency/", latency.latency, name="latency"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
     path("models/<int:pk>/", views.model_results, name="model"),
-    path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
     path("of-model/<int:pk>/reliability/", views.model_reliability, name="reliability"),
     path("reliability/", views.champion_reliability, name="reliability_of_champion"),
     path("of-model/<int:pk>/beside/", comparison.beside, name="beside"),

@@ -84,7 +84,7 @@ def test_development_halves_are_named_and_their_figures_shown_nowhere(client_as,
     client = client_as("product_manager")
     page = client.get("/evaluation/", {"benchmark": "prb-dev"}).content.decode()
     assert "development half" in page and "Thresholds are chosen on the development halves" in page
-    pages = ["/", f"/evaluation/of-model/{model.pk}/", f"/evaluation/of-model/{model.pk}/beside/"]
+    pages = ["/", f"/evaluation/models/{model.pk}/", f"/evaluation/of-model/{model.pk}/beside/"]
     pages += ["/evaluation/before-after/", "/evaluation/compare/", f"/evaluation/{shown.pk}/"]
     for text in (page, *(client.get(path).content.decode() for path in pages)):
         assert f"/evaluation/{hidden.pk}/" not in text and f'value="{hidden.pk}"' not in text
@@ -258,11 +258,6 @@ def test_comparison_of_two_benchmarks_is_refused_with_the_reason(client_as, resu
 def test_benchmark_page_shows_queries_with_their_gold_tools(client_as, results):
     page = client_as("expert").get(f"/evaluation/benchmarks/{results[0].benchmark_id}/").content.decode()
     assert "query 0" in page and "catalog/tools/named/New/GetSlip" in page
-
-
-def test_model_fragment_shows_its_scores(client_as, results):
-    page = client_as("expert").get(f"/evaluation/of-model/{results[0].model_id}/")
-    assert [row.bar.value for row in page.context["chart"].rows] == [pytest.approx(2 / 3)]
 
 
 def test_tool_fragment_lists_the_queries_that_ask_for_it(client_as, results, tools):

@@ -140,7 +140,7 @@ def test_runs_stand_side_by_side_with_what_differs(client_as, pair):
         f"run {b.pk} (a, none, n)",
     ]
     assert f"snapshots/diff/?a={a.snapshot_id}&amp;b={b.snapshot_id}" in text
-    assert f'hx-get="/evaluation/of-model/{a.model.pk}/"' in text
+    assert f'hx-get="/evaluation/models/{a.model.pk}/"' in text
     assert len(text) < 100_000
 
 

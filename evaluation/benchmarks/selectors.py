@@ -7,12 +7,10 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
-from django.urls import reverse
 
 from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL, METRICS
 from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation, RuleTestResult
-from trace_site.lib.charts import Bar
 from training.core.recipe import POCKET
 from training.models import Model, Run
 
@@ -282,19 +280,3 @@ def summary_rows(
         cells += [probe_cell(own.get((test.pk, Evaluation.Decode.LETTERS))) for test in probes]
         rows.append(SummaryRow(model, model_name(model), cells))
     return probes, rows
-
-
-def score_bar(evaluation: Evaluation) -> Bar | None:
-    """One evaluation as one bar: accuracy of a probe, or recall of the list."""
-    found = slices(evaluation).get(ALL) or {}
-    if evaluation.decode == Evaluation.Decode.LETTERS:
-        cell, note = found.get("accuracy"), f"accuracy, guessing gives {found.get('random', 0):.2f}"
-    else:
-        metrics = (found.get(ALL) or {}).get("metrics", {})
-        name = next((name for name in ("recall@gen", "refused") if name in metrics), "recall@5")
-        cell, note = metrics.get(name), f"{METRICS[name].title}, {evaluation.decode}"
-    if not cell:
-        return None
-    address = reverse("evaluation:detail", args=[evaluation.pk])
-    bounds = cell["low"], cell["high"]
-    return Bar(evaluation.benchmark.title, cell["mean"], *bounds, cell["n"], href=address, note=note)

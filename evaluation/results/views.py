@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.benchmarks import selectors
-from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, score_bar
+from evaluation.benchmarks.selectors import evaluations, newest_benchmarks
 from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import LINES
 from evaluation.core.gate import CHAMPION, EMBEDDING
@@ -157,11 +157,13 @@ def benchmark_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def model_results(request: HttpRequest, pk: int) -> HttpResponse:
-    """What stands behind a model's row: every benchmark, decoding and group, and every probe."""
+    """What stands behind a model's row: every benchmark, decoding and group, every probe, and what it refuses."""
     model = get_object_or_404(Model.objects.select_related("run__snapshot"), pk=pk)
     domain = request.GET.get("domain", ALL)
     rows = model_matrix(model, domain)
-    probes = evaluations().filter(model=model, decode=Evaluation.Decode.LETTERS, metrics__isnull=False)
+    probes = (
+        evaluations().filter(model=model, metrics__isnull=False).exclude(benchmark__kind=Benchmark.Kind.PRB)
+    )
     context = {
         "model": model,
         "name": selectors.model_name(model),
@@ -206,16 +208,6 @@ def model_matrix(model: Model, domain: str = ALL) -> list[tuple[Evaluation, list
 
 
 @require_GET
-def model_scores(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment for a model's page: what it scored on every benchmark."""
-    model = get_object_or_404(Model.objects.select_related("run"), pk=pk)
-    found = evaluations().filter(model=model).order_by("benchmark__kind", "benchmark__name", "decode")
-    bars = [bar for bar in map(score_bar, found) if bar]
-    chart = bar_chart("What does it find, and what does it know?", bars) if bars else None
-    return render(request, "evaluation/_model_scores.html", {"model": model, "chart": chart})
-
-
-@require_GET
 def tool_benchmark(request: HttpRequest, tool_id: int) -> HttpResponse:
     """Fragment for a tool's page: benchmark queries it is gold for."""
     tool = get_object_or_404(Tool.objects.only("pk", "name"), pk=tool_id)
@@ -226,10 +218,20 @@ def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
     """How models made of snapshots were evaluated, for the lineage of a sample; one query."""
     for row in evaluations().filter(model__run__snapshot__in=snapshots).order_by("pk"):
         state = "done" if row.metrics else row.job.state if row.job else ""
-        bar = score_bar(row) if row.metrics else None
-        about = f"{bar.value:.2f} {bar.note}, n = {bar.n}" if bar else row.decode
-        address = reverse("evaluation:detail", args=[row.pk])
+        address, about = reverse("evaluation:detail", args=[row.pk]), score_words(row) or row.decode
         yield Made("evaluation", row.pk, row.model_id or 0, row.benchmark.title, address, state, about)
+
+
+def score_words(of: Evaluation) -> str:
+    """Accuracy of a probe, or recall of the list; empty before it was measured."""
+    found = selectors.slices(of).get(ALL) or {}
+    if of.decode == Evaluation.Decode.LETTERS:
+        cell, what = found.get("accuracy"), f"accuracy, guessing gives {found.get('random', 0):.2f}"
+    else:
+        metrics = (found.get(ALL) or {}).get("metrics", {})
+        name = next((name for name in ("recall@gen", "refused") if name in metrics), "recall@5")
+        cell, what = metrics.get(name), f"{METRICS[name].title}, {of.decode}"
+    return f"{cell['mean']:.2f} {what}, n = {cell['n']}" if cell else ""
 
 
 # How often a model's confidence holds, and what it refuses: on shown benchmarks, which it was not fitted on.

@@ -97,7 +97,7 @@ def test_without_development_requests_there_is_no_calibration_and_the_page_says_
     assert evaluation.metrics["slices"]["all"]["all"]["metrics"] == {}
     assert NOT_CALIBRATED in text_of(reader, f"/evaluation/of-model/{model.pk}/reliability/")
     assert "lunch" in text_of(reader, f"/evaluation/{evaluation.pk}/")
-    assert "not evaluated" not in text_of(reader, f"/evaluation/of-model/{model.pk}/").lower()
+    assert "not evaluated" not in text_of(reader, f"/evaluation/models/{model.pk}/").lower()
 
 
 def test_without_a_champion_the_evaluation_page_has_no_picture(reader):

@@ -379,7 +379,6 @@ evaluation:grid  GET ERAP
 evaluation:pareto  GET ERAP
 evaluation:latency  GET ERAP
 evaluation:benchmark pk=benchmark  GET ERAP
-evaluation:model_scores pk=model  GET ERAP
 evaluation:reliability pk=model  GET ERAP
 evaluation:reliability_of_champion  GET ERAP
 evaluation:beside pk=model  GET ERAP
