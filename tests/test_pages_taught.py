@@ -203,6 +203,11 @@ def test_rule_page_counts_its_requests_beside_control_and_embedding(expert, meas
     listed = expert.get(hard["sides"][0][2]).context["shown"]
     assert len(listed) == 8 and all(row.cited == [("SLIP_YEAR", rule.pk)] for row in listed)
     assert all(row.cites_right for row in listed)
+    (part,) = [part for part in taught().parts if part.benchmark.tier == "hard"]
+    beside = f"/evaluation/compare/?a={part.champion.pk}&b={part.control.pk}&rule=SLIP_YEAR"
+    assert f'href="{beside}#flips"'.replace("&", "&amp;") in page.content.decode()
+    beside = expert.get(beside).context
+    assert (beside["n"], beside["total"], beside["answer"]) == (8, 8, "")
     elsewhere = expert.get(hard["needless_url"]).context["shown"]
     assert [row.prediction.item.position for row in elsewhere] == list(range(8, 16))
 

@@ -49,7 +49,7 @@ def main_metric(of: Evaluation) -> str:
     return "hit@1" if of.decode in RANKED_DECODES else "recall@gen"
 
 
-def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]:
+def predictions(of: Evaluation, filters: Mapping[str, str]) -> QuerySet[Prediction]:
     """With their items; filters: only=wrong|right, trace=TRACES, cited=CITED, group, domain, tier, style, side, q, and
     a rule's code: rule=that decides, needless=that a trace cites and that does not decide."""
     found = of.predictions.select_related("item")
@@ -215,11 +215,9 @@ class PairedMetric:
         return self.a - self.b
 
 
-def compared(
-    a: Evaluation, b: Evaluation, group: str = "", domain: str = ""
-) -> tuple[list[PairedMetric], int]:
+def compared(a: Evaluation, b: Evaluation, filters: Mapping[str, str]) -> tuple[list[PairedMetric], int]:
     """Every metric both have, and over how many queries; two queries."""
-    sides = [dict(narrowed(of, group, domain).values_list("item_id", "scores")) for of in (a, b)]
+    sides = [dict(predictions(of, filters).values_list("item_id", "scores")) for of in (a, b)]
     shared = sorted(sides[0].keys() & sides[1].keys())
     rows = []
     for name, metric in METRICS.items() if shared else ():
@@ -234,40 +232,23 @@ def compared(
     return rows, len(shared)
 
 
-def narrowed(of: Evaluation, group: str, domain: str) -> QuerySet[Prediction]:
-    rows = of.predictions.filter(group_filter(of, group)) if group else of.predictions.all()
-    return rows.filter(item__domain=domain) if domain else rows
-
-
-def list_length(of: Evaluation, rows: QuerySet[Prediction]) -> float | None:
+def list_length(of: Evaluation, filters: Mapping[str, str]) -> float | None:
     """Mean number of tools in a list; one query. None for letters."""
     if of.decode == LETTERS:
         return None
     many = Func(F("output__tools"), function="jsonb_array_length", output_field=FloatField())
-    found: float | None = rows.aggregate(mean=Avg(many))["mean"]
+    found: float | None = predictions(of, filters).aggregate(mean=Avg(many))["mean"]
     return found
 
 
-def flips(
-    a: Evaluation,
-    b: Evaluation,
-    metric: str,
-    which: str = "",
-    group: str = "",
-    domain: str = "",
-    words: str = "",
-) -> QuerySet[Prediction]:
-    """A's predictions of the queries that, by a metric, A and B answer right as `which` of EITHER says; with their
-    items."""
-    asked = b.predictions.all()
-    right = Q(**{f"scores__{metric}__gte": 1})
-    theirs = asked.filter(right).values("item")
-    mine = narrowed(a, group, domain).select_related("item").filter(item__in=asked.values("item"))
-    if words:
-        mine = mine.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
-    other = Q(item__in=theirs)
+def flips(a: Evaluation, b: Evaluation, filters: Mapping[str, str]) -> QuerySet[Prediction]:
+    """A's predictions of the queries that, by a metric (`by`), A and B answer right as EITHER says (`flip`), with their
+    items; other filters are those of `predictions`."""
+    asked, right = b.predictions.all(), Q(**{f"scores__{filters['by']}__gte": 1})
+    mine = predictions(a, filters).filter(item__in=asked.values("item"))
+    other = Q(item__in=asked.filter(right).values("item"))
     ways = {"a": right & ~other, "b": ~right & other, "both": right & other, "none": ~right & ~other}
-    return mine.filter(ways.get(which, ways["a"] | ways["b"]))
+    return mine.filter(ways.get(filters["flip"], ways["a"] | ways["b"]))
 
 
 def flip_rows(

@@ -90,7 +90,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     made = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk").defer("metrics")
     models = {f"model-{one.pk}": one for one in MODELS.all()}
     known = models | {str(one.pk): one for one in made}
-    names = ("a", "b", "group", "domain", "by", "flip", "q")
+    names = ("a", "b", "group", "domain", "rule", "by", "flip", "q")
     filters = {name: request.GET.get(name, "") for name in names}
     a, b = known.get(filters["a"]), known.get(filters["b"])
     context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "models": models, "made": made}
@@ -110,41 +110,41 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) -> dict[str, Any]:
     """Of two evaluations of one benchmark."""
-    group, domain = filters["group"], filters["domain"]
-    rows, n = reads.compared(a, b, group, domain)
+    chosen = {name: filters[name] for name in ("group", "domain", "rule") if filters[name]}
+    rows, n = reads.compared(a, b, chosen)
     known = [(row.metric, row.title) for row in rows if row.metric != reads.SIZE]
     if filters["by"] not in dict(known):
         filters["by"] = next((name for name in ("hit@1", "accuracy") if name in dict(known)), "")
     found: dict[str, Any] = {
         "rows": rows,
         "n": n,
-        "answer": answer_of(a.model, b.model, domain or ALL, group or ALL),
+        "answer": answer_of(a.model, b.model, chosen),
         "known": known,
         "domains": sorted(name for name in selectors.slices(a) if name != ALL),
         "groups": LINES if a.benchmark.kind == Benchmark.Kind.PRB else (),
-        "kept": urlencode(
-            {"a": a.pk, "b": b.pk, **{name: filters[name] for name in ("group", "domain") if filters[name]}}
-        ),
+        "kept": urlencode({"a": a.pk, "b": b.pk, **chosen}),
         "either": reads.EITHER,
     }
     for side, of in (("a", a), ("b", b)):
         found[f"name_{side}"] = selectors.model_name(of.model)
         found[f"answered_{side}"] = selectors.backend_words(of)
-        found[f"length_{side}"] = reads.list_length(of, reads.narrowed(of, group, domain))
+        found[f"length_{side}"] = reads.list_length(of, chosen)
     if filters["by"]:
-        which = reads.flips(a, b, filters["by"], filters["flip"], group, domain, filters["q"])
+        which = reads.flips(a, b, filters)
         page = keyset(which, after)
         flips = reads.flip_rows(page.rows, a, b, filters["by"])
         found |= {"page": page, "flips": flips, "total": which.count()}
     return found
 
 
-def answer_of(a: Model | None, b: Model | None, domain: str, group: str) -> str:
-    """Whether the model of A is better than that of B, or than plain search; empty of one model beside itself."""
+def answer_of(a: Model | None, b: Model | None, chosen: dict[str, str]) -> str:
+    """Whether the model of A is better than that of B, or than plain search; empty of one model beside itself, and of
+    the requests of a rule."""
     model, other = (a, b) if a else (b, None)
-    if model is None or model == other:
+    if model is None or model == other or "rule" in chosen:
         return ""
-    found = answers(judged(model, other), model.pk, other.pk if other else None, domain, group)
+    place = chosen.get("domain", ALL), chosen.get("group", ALL)
+    found = answers(judged(model, other), model.pk, other.pk if other else None, *place)
     return found.get(CHAMPION if other else EMBEDDING, "")
 
 

@@ -195,8 +195,6 @@ def _answers(
 # In: a rule. Out: a row a tier, each number of which is a list of stored predictions. A request is the rule's own when
 # its benchmark says that the rule decides it; it is answered right when the first tool is one of the right tools.
 
-LISTED = 50  # requests shown one by one
-
 
 def rule_help(rule: Rule) -> dict[str, Any]:
     """{"taught", "tiers", "tests", "trained", "older"}: `tests`: (who, model, its stored result or None); `trained`:
@@ -228,15 +226,14 @@ def rule_help(rule: Rule) -> dict[str, Any]:
 def rule_tiers(rule: Rule, found: Taught) -> list[dict[str, Any]]:
     """The rule's requests of each benchmark, from two queries over the predictions of all benchmarks:
 
-    `sides`: (who, right answers or None, the address of the predictions); `own`: its requests, each with who answered
-    it right (None for a side that was not asked); `cited`: of its requests, None where no trace was written;
-    `needless`: traces that cite it on the `others`, requests it does not decide.
+    `sides`: (who, right answers or None, the address of the predictions); `cited`: of its requests, None where no trace
+    was written; `needless`: traces that cite it on the `others`, requests it does not decide.
     """
     parts = [parts[0] for parts in found.benchmarks]
     evaluations = {one.pk for part in parts for one in (part.champion, part.control, part.embedding) if one}
     by: defaultdict[int, dict[int, Prediction]] = defaultdict(dict)
     rows = Prediction.objects.filter(evaluation__in=evaluations, item__data__rule=rule.code)
-    for row in rows.select_related("item"):
+    for row in rows:
         by[row.evaluation_id][row.item_id] = row
     champions = Prediction.objects.filter(evaluation__in=[part.champion for part in parts])
     needless = dict(
@@ -268,10 +265,6 @@ def rule_tiers(rule: Rule, found: Taught) -> list[dict[str, Any]]:
                 # what became of it beside the control; empty without one
                 "verdict": cell.over_control.answer if cell.over_control else "",
                 "sides": sides,
-                "own": [
-                    {"query": answers[item].item.data["query"], "sides": request}
-                    for item, request in zip(items[:LISTED], requests, strict=False)
-                ],
                 "cited": sum(bool(cited_codes(trace, [rule.code])) for trace in traces)
                 if any(traces)
                 else None,

@@ -67,6 +67,8 @@ def test_the_picture_is_of_shown_requests_only(halves, tools, tmp_path, reader):
     assert found["found"].n == sum(row.count for row in found["benchmarks"]) and found["found"].error < 0.1
     assert found["refused_outside"].value == 1 and found["refused_inside"].value == 0
     crown(model=model, actor=None)
+    of = Evaluation.objects.filter(benchmark=halves["outside", "shown"], model=model)[0]
+    assert f'href="/evaluation/{of.pk}/"' in reader.get(f"/evaluation/models/{model.pk}/").content.decode()
     for page in (f"/evaluation/of-model/{model.pk}/reliability/", "/evaluation/reliability/"):
         text = text_of(reader, page)
         assert "Refused of requests no tool answers" in text and "Expected calibration error" in text
