@@ -58,11 +58,11 @@ def test_the_list_has_one_row_a_model_whose_name_leads_to_the_details(client_as,
     make_evaluation((tools[0], ["New/GetSlip"]), benchmark=of.benchmark, decode="embedding")
     page = client_as("product_manager").get("/evaluation/")
     rows = page.context["rows"]
-    assert [row.model for row in rows] == [results[1].model, of.model, None]
+    assert [model for model, *_ in rows] == [results[1].model, of.model, None]
     titles = [title for title, _ in page.context["columns"]]
-    shown = {title: one.cell.get("mean") for title, one in zip(titles, rows[1].cells, strict=False)}
+    shown = {title: one.value.get("mean") for title, one in zip(titles, rows[1][2], strict=False)}
     assert (shown["hit@1"], shown["R@gen"]) == (1.0, pytest.approx(2 / 3))
-    assert {title: one.cell for title, one in zip(titles, rows[2].cells, strict=False)}["R@gen"] == {}
+    assert {title: one.why for title, one in zip(titles, rows[2][2], strict=False)}["R@gen"] == "–"
     text = page.content.decode()
     assert text.count(f'href="/evaluation/models/{of.model_id}/"') == 1
     assert 'class="of">covered' not in text

@@ -1,7 +1,6 @@
 """Reads behind the evaluation pages: benchmarks, evaluations, and the numbers of evaluations as tables show them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -202,81 +201,3 @@ def figure_row(
         "filters": filters,
         "following": {**following, "filters": filters} if has_traces else None,
     }
-
-
-# One row a model: what it ranks, what it writes, which rule it names, and what it knows.
-
-RANKED, LISTED = (
-    (Evaluation.Decode.FAST, Evaluation.Decode.EMBEDDING),
-    (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE),
-)
-SUMMARY = (
-    ("hit@1", RANKED, "hit@1", "a gold tool is ranked first; fast decoding"),
-    ("recall@10", RANKED, "R@10", "share of the gold tools among the first 10; fast decoding"),
-    (
-        "recall@gen",
-        LISTED,
-        "R@gen",
-        "share of the gold tools in the list it wrote, with its trace where it writes one",
-    ),
-    ("precision@gen", LISTED, "precision", "share of the written tools that are gold"),
-    ("set_size", LISTED, "tools per list", "longer lists find more"),
-    (
-        "correct_rule",
-        LISTED,
-        "the right rule",
-        "of the requests that a rule decides, its trace names that rule",
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryCell:
-    """A number with its interval and n, and the evaluation it is of."""
-
-    cell: dict[str, Any]
-    of: Evaluation | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryRow:
-    model: Model | None  # None: the embedding baseline
-    name: str
-    cells: list[SummaryCell]  # of SUMMARY, then of each probe
-
-
-def summary_rows(
-    benchmark: Benchmark | None, domain: str = ALL, snapshot: int | None = None
-) -> tuple[list[Benchmark], list[SummaryRow]]:
-    """The probes, and a row for every model that was measured, the newest first and the baseline last; two queries."""
-    probes = [test for test in newest_benchmarks() if test.kind in PROBES]
-    asked = Q(benchmark__in=probes, model__isnull=False) | Q(benchmark=benchmark)
-    found = evaluations().filter(asked, metrics__isnull=False)
-    if snapshot:
-        found = found.filter(Q(model__run__snapshot=snapshot) | Q(model=None))
-    by: dict[Model | None, dict[tuple[int, str], Evaluation]] = {}
-    for one in found.order_by("pk"):  # of two the newer one
-        by.setdefault(one.model, {})[one.benchmark_id, one.decode] = one
-
-    def request_cell(
-        own: dict[tuple[int, str], Evaluation], metric: str, decodes: tuple[str, ...]
-    ) -> SummaryCell:
-        for decode in decodes:
-            of = own.get((benchmark.pk, decode)) if benchmark else None
-            figures = (slices(of).get(domain) or {}).get(ALL) if of else None
-            if figures:
-                told = figures["metrics"].get(metric) or (figures.get("citation") or {}).get(metric)
-                if told:
-                    return SummaryCell(told, of)
-        return SummaryCell({})
-
-    def probe_cell(of: Evaluation | None) -> SummaryCell:
-        return SummaryCell((slices(of).get(domain) or {}).get("accuracy", {}), of) if of else SummaryCell({})
-
-    rows = []
-    for model in sorted(by, key=lambda one: -(one.pk if one else 0)):
-        own = by[model]
-        cells = [request_cell(own, metric, decodes) for metric, decodes, *_ in SUMMARY]
-        cells += [probe_cell(own.get((test.pk, Evaluation.Decode.LETTERS))) for test in probes]
-        rows.append(SummaryRow(model, model_name(model), cells))
-    return probes, rows
