@@ -4,7 +4,7 @@ and metric. What was never trained or measured is said."""
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import groupby, product
 from typing import Any
 
 from django.db.models import QuerySet
@@ -96,16 +96,13 @@ def models() -> QuerySet[Model]:
 
 def heads(columns: list[Column]) -> list[tuple[str, int]]:
     """(what stands over columns, how many) of the first line of the head."""
-    found: list[tuple[str, int]] = []
-    for column in columns:
-        over = "every domain" if column.domain == "all" else column.domain
+
+    def over(column: Column) -> str:
         if column.metric == "accuracy":
-            over = column.benchmark.title
-        if found and found[-1][0] == over:
-            found[-1] = (over, found[-1][1] + 1)
-        else:
-            found.append((over, 1))
-    return found
+            return column.benchmark.title
+        return "every domain" if column.domain == "all" else column.domain
+
+    return [(words, len(list(of))) for words, of in groupby(columns, key=over)]
 
 
 def weights(model: Model) -> str:

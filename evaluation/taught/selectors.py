@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -92,22 +93,9 @@ class Taught:
         return f"({run.format}, {run.memo}, {LEARNED[Run.Retrieval(run.retrieval)]})"
 
     @property
-    def headline(self) -> list[TaughtPart]:
-        """One part a tier, for pages that show little: its newest benchmark, with the trace where there is one."""
-        found: dict[str, TaughtPart] = {}
-        for part in self.parts:
-            found.setdefault(part.benchmark.tier, part)
-        if len(found) > 1:
-            found.pop("", None)
-        return list(found.values())
-
-    @property
     def benchmarks(self) -> list[list[TaughtPart]]:
         """The parts of each benchmark."""
-        found: dict[int, list[TaughtPart]] = {}
-        for part in self.parts:
-            found.setdefault(part.benchmark.pk, []).append(part)
-        return list(found.values())
+        return [list(of) for _, of in groupby(self.parts, key=lambda part: part.benchmark.pk)]
 
     @property
     def unmeasured(self) -> list[TaughtPart]:
