@@ -31,7 +31,7 @@ from synthesis.core.agreement import Rate, wilson
 from synthesis.models import Sample
 from trace_site.access import may
 from trace_site.database import database_now
-from trace_site.paging import number_of
+from trace_site.paging import Page, number_of
 
 MOST_MISSES = 200  # production misses told at once
 # where a source's texts are read, and what its ids are of
@@ -118,13 +118,11 @@ class ClusterFilter:
 GAPS = ClusterFilter(gaps="yes")
 
 
-def clusters(
-    domain: str, chosen: ClusterFilter = GAPS, *, after: int = 0, size: int = 0
-) -> list[ClusterCount]:
-    """The domain's clusters with `cluster` (label, tool_ids, owner) by rank: the gaps in order, then the rest; those
-    after a rank, so many (0: all)."""
-    rows = [row for row in narrowed(domain, chosen) if row.rank > after]
-    return with_clusters(rows[:size] if size else rows)
+def cluster_page(domain: str, chosen: ClusterFilter = GAPS, *, after: int = 0, size: int) -> Page:
+    """Clusters with `cluster` (label, tool_ids, owner) by rank, gaps first: so many after a rank."""
+    found = [row for row in narrowed(domain, chosen) if row.rank > after]
+    following = str(found[size - 1].rank) if len(found) > size else None
+    return Page(with_clusters(found[:size]), str(after or ""), following)
 
 
 def with_clusters(rows: Sequence[ClusterCount]) -> list[ClusterCount]:

@@ -15,7 +15,7 @@ from evaluation.coverage.gaps import (
     COSTS,
     STATE_GROUPS,
     ClusterFilter,
-    clusters,
+    cluster_page,
     confusion_by_group,
     trend,
 )
@@ -165,15 +165,12 @@ class CoverageGaps(ApiView):
         figures_of(domain)
         asked = self.read_query(GapsIn)
         chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
-        size, after = page_limit(request), number_key(request)
-        found: list[Any] = [*clusters(domain, chosen, after=after, size=size + 1)]
-        shown = found[:size]
-        ids = [pk for row in shown for pk in row.cluster.tool_ids]
+        page = cluster_page(domain, chosen, after=number_key(request), size=page_limit(request))
+        ids = [pk for row in page.rows for pk in row.cluster.tool_ids]
         names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
-        for row in shown:
+        for row in page.rows:
             row.names = sorted(names[pk] for pk in row.cluster.tool_ids if pk in names)
-        following = str(shown[-1].rank) if len(found) > size else None
-        return Response({"results": GapOut(shown, many=True).data, "next": following})
+        return Response({"results": GapOut(page.rows, many=True).data, "next": page.next_key})
 
 
 urlpatterns = [

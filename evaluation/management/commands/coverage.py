@@ -39,7 +39,7 @@ class Command(TraceCommand):
         if options["recount"]:
             told["rollups"] = rollups.refresh()
         for row in rows:
-            costs = {one.pk: one for one in gaps.clusters(row.domain)}
+            costs = {one.pk: one for one in gaps.narrowed(row.domain, gaps.GAPS)}
             recall = recalls.get(row.domain, {})
             found = told["domains"][row.domain] = {**row.as_dict(), "recall": recall}
             found["gaps"] = with_costs(found["gaps"], costs)
