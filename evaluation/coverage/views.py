@@ -416,9 +416,12 @@ def map_clusters(request: HttpRequest, domain: str) -> JsonResponse:
         "x": [at[row.id][0] for row in rows],
         "y": [at[row.id][1] for row in rows],
         "r": [at[row.id][2] for row in rows],
-        "n": [row.size for row in rows],
+        "n": [len(row.coverage.cluster.tools) for row in rows],
         "state": [STATES.index(row.state) for row in rows],
-        "share": [round(100 * row.covered / row.edges) if row.edges else 0 for row in rows],
+        "share": [
+            round(100 * len(found.covered) / (len(found.cluster.edges) or 1))
+            for found in (row.coverage for row in rows)
+        ],
         "label": [row.label for row in rows],
     }
     return _compact({"clustering": page.clustering, **columns})
