@@ -48,27 +48,13 @@ def share(wrong: int, n: int) -> Rate | None:
     return wilson(wrong, n) if n else None
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """The shares of the same labelled requests that go to another tool first. `ours`: of the model, or without one of
-    the embedding."""
-
-    ours: Rate | None
-    embedding: Rate | None
-
-    @classmethod
-    def of(cls, counts: Mapping[str, int]) -> "Confusion":
-        return cls(
-            share(counts["wrong"], counts["n"]), share(counts["wrong_embedding"], counts["n_embedding"])
-        )
+def right(counts: Mapping[str, int], side: str = "") -> Rate | None:
+    """Of a group's counts the share whose first tool is right; `side`: empty, or _embedding."""
+    n = counts[f"n{side}"]
+    return share(n - counts[f"wrong{side}"], n)
 
 
 # A domain.
-
-
-def confusion_by_group(figures: DomainPoint) -> dict[str, Confusion]:
-    """{all, covered, exceptions, uncovered, outside: shares}; of now or of a point of the trend."""
-    return {group: Confusion.of(counts) for group, counts in figures.groups.items()}
 
 
 def trend(domain: str, newest: int | None = None) -> list[DomainPoint]:

@@ -54,9 +54,6 @@ class Sorting:
             }
         return self.known[benchmark]
 
-    def items(self, benchmark: int, group: str) -> list[int]:
-        return [item for item, own in self.of(benchmark).items() if own == group]
-
 
 def sorting_now() -> Sorting:
     """One query, and those of what changed since this process looked last."""
@@ -168,4 +165,5 @@ def group_filter(of: Evaluation, group: str) -> Q:
     """Of its predictions, those of requests in a group."""
     if group == EXCEPTIONS:
         return IS_EXCEPTION
-    return Q(item__in=sorting_now().items(of.benchmark_id, group))
+    groups = sorting_now().of(of.benchmark_id)
+    return Q(item__in=[item for item, own in groups.items() if own == group])

@@ -237,7 +237,6 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
         "tools": tools,
         "reference": (chosen or tools)[0],
         "label": STATES[row.state],
-        "meaning": STATES[row.state].meaning,
         "write_url": write_url(page.domain, (tool.id for tool in row.tools)),
         "count": cluster_count(page.domain, row.id),
     }

@@ -16,12 +16,10 @@ from evaluation.coverage.gaps import (
     STATE_GROUPS,
     ClusterFilter,
     cluster_page,
-    confusion_by_group,
     trend,
 )
 from evaluation.coverage.views import figures_of
 from evaluation.domain import selectors
-from evaluation.models import DomainPoint
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, number_key, page_limit
@@ -120,14 +118,8 @@ class GapsIn(InputSerializer):
     q: str = field(default="", max_length=200)
 
 
-def _figures(of: DomainPoint) -> DomainPoint:
-    """Groups in their order."""
-    of.groups = {group: of.groups[group] for group in confusion_by_group(of)}
-    return of
-
-
 def _told(page: selectors.DomainPage) -> Any:
-    told: Any = _figures(page.figures)
+    told: Any = page.figures
     told.said = _text(selectors.headline(page))
     told.warnings = [_text(one) for one in selectors.warnings(page)]
     told.gaps_holding_most = page.most
@@ -154,7 +146,7 @@ class CoverageOne(ApiView):
     def get(self, request: Request, domain: str) -> Response:
         """Read a domain's coverage. With its trend over rules, clusters and models."""
         told = _told(selectors.domain_page(figures_of(domain)))
-        told.trend = [_figures(point) for point in trend(domain)]
+        told.trend = trend(domain)
         return Response(CoverageOneOut(told).data)
 
 

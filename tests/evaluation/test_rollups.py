@@ -278,7 +278,7 @@ def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
     count_again()
     row = counted().domains["hr"]
     assert (row.pairs, row.covered, row.gaps, row.score, row.model) == (2, 0, 1, None, None)
-    assert gaps.confusion_by_group(row)["all"].ours is None
+    assert gaps.right(row.groups["all"]) is None
     (gap,) = gaps.narrowed("hr", gaps.GAPS)
     assert (gap.rank, gap.score, gap.measured) == (1, None, 0) and gap.expected_rules > 0
 

@@ -10,7 +10,7 @@ from catalog.models import Domain
 from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
 from evaluation.coverage.counted import ClusterCount, counted, figures_by_domain
-from evaluation.coverage.gaps import share
+from evaluation.coverage.gaps import right
 from evaluation.coverage.pages import model_words
 from evaluation.coverage.selectors import DomainCoverage, coverage
 from evaluation.models import DomainPoint
@@ -88,10 +88,9 @@ def right_by_group(groups: Mapping[str, Mapping[str, int]], side: str = "") -> d
     """{group: {n, metrics: {hit@1: mean and Wilson's interval}}} of the groups that were asked."""
     found = {}
     for group, counts in groups.items():
-        n, wrong = counts[f"n{side}"], counts[f"wrong{side}"]
-        if right := share(n - wrong, n):
-            figure = {"mean": right.value, "low": right.low, "high": right.high, "n": n}
-            found[group] = {"n": n, "metrics": {"hit@1": figure}}
+        if rate := right(counts, side):
+            figure = {"mean": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}
+            found[group] = {"n": rate.n, "metrics": {"hit@1": figure}}
     return found
 
 
