@@ -60,7 +60,6 @@ class Course:
     steps: list[Step]
     superseded: str = ""
     model: Model | None = None
-    report: GateReport | None = None
     asked: list[tuple[str, Model, RuleTestResult | None]] = field(default_factory=list)
     untaught: Counter[bool] = field(default_factory=Counter)  # of its clauses; True: they wait for training
 
@@ -217,7 +216,7 @@ def course_of(version: RuleVersion, known: Facts) -> Course:
         _gated(model, report, known),
         _promoted(model, report, known),
     ]
-    course = Course(version, steps, _superseded(version), model, report)
+    course = Course(version, steps, _superseded(version), model)
     if not course.superseded:
         course.untaught = known.untaught.get(version.rule_id, Counter())
     results = known.tests.get(version.pk, {})
