@@ -376,7 +376,7 @@ class Gap:
         return self.row.tools - len(self.tools)
 
 
-def gaps_shown(rows: Sequence[ClusterCount], reader: Any, side: str = MODEL) -> list[Gap]:
+def gaps_shown(rows: Sequence[ClusterCount], reader: Any, side: str) -> list[Gap]:
     """Clusters of one domain; at most nine queries for all."""
     home = {tool: row.pk for row in rows for tool in row.cluster.tool_ids}
     wrong: defaultdict[int, list[Outcome]] = defaultdict(list)

@@ -38,7 +38,6 @@ from evaluation.coverage.gaps import (
     UNSPOKEN,
     ClusterFilter,
     cluster_page,
-    gaps_shown,
     narrowed,
     outcomes,
     pair_confusion,
@@ -158,7 +157,7 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
     context = {
         "domain": domain,
         "figures": figures,
-        "gaps": pages.gap_lines(domain.slug, gaps_shown(page.rows, request.user, side), side),
+        "gaps": pages.gap_lines(domain.slug, page.rows, request.user, side),
         "keyset": page,
         "total": len(narrowed(domain.slug, chosen)),
         "chosen": chosen,

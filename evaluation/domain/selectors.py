@@ -98,7 +98,10 @@ def headline(page: DomainPage) -> list[Said]:
     day = timezone.localtime(figures.at)
     said = [Said(f"{figures.domain.title}, {day:%-d %b}: ")]
     if figures.clustering is None:
-        tools = Said(_many(figures.tools, "tool"), f"{reverse('catalog:list')}?domain={page.domain}")
+        tools = Said(
+            f"{figures.tools:,} tool{'' if figures.tools == 1 else 's'}",
+            f"{reverse('catalog:list')}?domain={page.domain}",
+        )
         return [*said, Said("nobody has looked for look-alikes among its "), tools, Said(" yet.")]
     if figures.clusters == 0:
         return [*said, Said("no look-alikes are left to tell apart.")]
@@ -186,10 +189,6 @@ def causes(page: DomainPage) -> list[Said]:
             Said(" a rule exists, but its clause was not chosen"),
         ]
     return [*said, Said(".")]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _are(count: int) -> str:

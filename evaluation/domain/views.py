@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
 from evaluation.coverage.counted import figures_by_domain
-from evaluation.coverage.gaps import cluster_page, gaps_shown, production_misses
+from evaluation.coverage.gaps import cluster_page, production_misses
 from evaluation.coverage.pages import gap_lines, state_parts
 from evaluation.coverage.views import acting, figures_of
 from evaluation.domain import rules, selectors
@@ -52,7 +52,7 @@ def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
         "figures": figures,
         "headline": selectors.headline(page),
         "warnings": selectors.warnings(page),
-        "gaps": gap_lines(page.domain, gaps_shown(first, request.user, page.side), page.side),
+        "gaps": gap_lines(page.domain, first, request.user, page.side),
         "parts": state_parts(page.domain, figures.states),
         "recall": selectors.recall_figure(page),
         "causes": selectors.causes(page),

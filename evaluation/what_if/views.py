@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.lookalikes import cluster_assign
 from catalog.models import Cluster, Clustering, Domain
 from evaluation.coverage.counted import figures_by_domain
-from evaluation.coverage.gaps import cluster_page, gaps_shown, side_of
+from evaluation.coverage.gaps import cluster_page, side_of
 from evaluation.coverage.pages import gap_lines, model_words, requests_url, write_url
 from evaluation.coverage.views import AssignForm, acting, figures_of
 from evaluation.what_if.selectors import Choice, Plan, plan_of
@@ -70,7 +70,7 @@ def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
     three = Choice(choice.domain, tuple(shown[:3]))
     return {
         "page": page,
-        "rows": gap_lines(choice.domain, gaps_shown(page.rows, request.user, side), side),
+        "rows": gap_lines(choice.domain, page.rows, request.user, side),
         "first_three": three.query if len(three.gaps) == 3 and not (choice.gaps or page.after) else "",
         # ticks that this part of the list does not show
         "kept_gaps": [pk for pk in choice.gaps if pk not in shown],
