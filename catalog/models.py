@@ -146,9 +146,6 @@ class ToolRevision(models.Model):
     class Meta:
         ordering = ["-id"]
 
-    def __str__(self) -> str:
-        return f"{self.tool_id} {self.content_hash[:8]}"
-
 
 class CatalogWord(models.Model):
     """A word of some tool's name or description: what a misspelt search is compared with. Never taken away."""
@@ -158,9 +155,6 @@ class CatalogWord(models.Model):
 
     class Meta:
         indexes = [GinIndex(fields=["trigrams"])]
-
-    def __str__(self) -> str:
-        return self.word
 
 
 class NeighbourList(models.Model):
@@ -180,9 +174,6 @@ class NeighbourList(models.Model):
         help_text="the nearest newest versions of other operations; null: the tool is an older version",
     )
     other_scores = ArrayField(models.FloatField(), null=True)
-
-    def __str__(self) -> str:
-        return f"neighbours of {self.tool_id}"
 
 
 class Clustering(models.Model):

@@ -156,9 +156,6 @@ class Calibration(models.Model):
         ordering = ["model", "decode"]
         constraints = [models.UniqueConstraint(fields=["model", "decode"], name="one_calibration_per_decode")]
 
-    def __str__(self) -> str:
-        return f"calibration of model {self.model_id}, {self.decode}"
-
 
 class GateReport(models.Model):
     """Append-only: whether a model may take the champion's place, slice by slice (evaluation.core.gate)."""
@@ -189,9 +186,6 @@ class GateReport(models.Model):
 
     class Meta:
         ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"gate report {self.pk}"
 
     @property
     def moves(self) -> models.QuerySet[AliasMove]:
@@ -271,9 +265,6 @@ class RequestDay(models.Model):
     kept = models.BigIntegerField(default=0)
     lost = models.BigIntegerField(default=0, help_text="the log was full or away")
 
-    def __str__(self) -> str:
-        return f"{self.day}: {self.asked}"
-
 
 class RetrievalRequest(models.Model):
     """One request and its answer. Texts are scrubbed before they come here; a caller is kept as a keyed hash."""
@@ -334,9 +325,6 @@ class RetrievalRequest(models.Model):
             models.Index(fields=["clause"], condition=~models.Q(clause=""), name="request_by_clause"),
         ]
 
-    def __str__(self) -> str:
-        return f"request {self.key}"
-
 
 # What look-alikes cost: requests kept out of training, what is chosen for them, and the count of all that.
 
@@ -387,9 +375,6 @@ class Count(models.Model):
 
     class Meta:
         ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"count {self.pk}"
 
 
 class DomainPoint(models.Model):

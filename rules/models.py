@@ -93,9 +93,6 @@ class RuleReading(models.Model):
         ordering = ["-id"]
         constraints = [models.UniqueConstraint(fields=["version", "number"], name="one_reading_number")]
 
-    def __str__(self) -> str:
-        return f"reading {self.number} of {self.version}"
-
 
 class RuleClause(models.Model):
     """A clause of a rule's text (`core/text_clauses.py`) and the token that it keeps, whichever versions have it; rows
@@ -114,9 +111,6 @@ class RuleClause(models.Model):
     class Meta:
         ordering = ["rule", "number"]
         constraints = [models.UniqueConstraint(fields=["rule", "number"], name="one_clause_number")]
-
-    def __str__(self) -> str:
-        return f"clause {self.number} of {self.rule_id}"
 
     @property
     def clause(self) -> TextClause:
@@ -144,9 +138,6 @@ class RuleHealth(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["light"])]
-
-    def __str__(self) -> str:
-        return f"{self.rule_id}: {self.light}"
 
     @property
     def state(self) -> str:
@@ -260,9 +251,6 @@ class RuleChange(models.Model):
             )
         ]
 
-    def __str__(self) -> str:
-        return f"{self.get_action_display()} {self.rule or self.code or 'a new rule'}"
-
 
 class Approval(models.Model):
     """A reviewer's word on one revision of a request; append-only."""
@@ -284,9 +272,6 @@ class Approval(models.Model):
             models.UniqueConstraint(fields=["request", "revision", "reviewer"], name="one_word_per_revision")
         ]
 
-    def __str__(self) -> str:
-        return f"{self.verdict} {self.request_id} at revision {self.revision}"
-
 
 class ChangeComment(models.Model):
     """Talk beside a request; append-only."""
@@ -298,9 +283,6 @@ class ChangeComment(models.Model):
 
     class Meta:
         ordering = ["id"]
-
-    def __str__(self) -> str:
-        return self.text[:80]
 
 
 class RuleSuggestion(models.Model):

@@ -3,7 +3,6 @@
 import pytest
 
 from evaluation.core.metrics import METRICS
-from evaluation.coverage import grouped
 from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import scoring, views
@@ -142,7 +141,6 @@ def test_development_halves_are_named_and_their_figures_shown_nowhere(client_as,
     assert client.get(f"/evaluation/{hidden.pk}/").status_code == 404
     compared = client.get("/evaluation/compare/", {"a": shown.pk, "b": hidden.pk})
     assert compared.context["b"] is None
-    assert grouped.recall_by_domain()["hr"]["evaluation"] == shown.pk
     assert scoring.of_models([model.pk])[model.pk].value == 0.0
 
 
@@ -153,7 +151,6 @@ def test_one_number_of_a_model_is_of_the_hard_tier_and_says_so(tools):
         make_evaluation((tools[0], given), model=model, benchmark=of)
     score = scoring.of_models([model.pk])[model.pk]
     assert (score.value, score.label) == (0.0, "hit@1, trace, hard v1, hard tier")
-    assert grouped.recall_by_domain()["hr"]["tier"] == "hard"
 
 
 def test_results_page_needs_the_same_queries_for_two_models_and_for_ten(

@@ -195,9 +195,6 @@ class Generation(models.Model):
     class Meta:
         app_label = "trace_site"
 
-    def __str__(self) -> str:
-        return f"{self.name} {self.value}"
-
 
 # a column: {counter that ever moved: its number and the transaction that moved it last}. A number alone comes back when
 # the transaction that raised it is rolled back; its transaction never does

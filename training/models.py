@@ -127,9 +127,6 @@ class TrainedStage(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     removed_at = models.DateTimeField(null=True, help_text="when retention removed its files")
 
-    def __str__(self) -> str:
-        return f"{self.stage} {self.key[:12]}"
-
 
 class StageClaim(models.Model):
     """Who trains a stage: a job, for as long as it runs under this fence. A claim of an older fence binds nobody."""
@@ -225,9 +222,6 @@ class Retraining(models.Model):
     class Meta:
         ordering = ["-id"]
 
-    def __str__(self) -> str:
-        return f"{self.policy_id} -> {self.run_id}"
-
 
 # Models with their lineage, and the append-only history of aliases.
 
@@ -282,6 +276,3 @@ class AliasMove(models.Model):
 
     class Meta:
         ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"{self.alias} -> {self.model_id}"

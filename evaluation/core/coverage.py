@@ -174,11 +174,6 @@ def totals(rows: Sequence[ClusterCoverage]) -> Totals:
     )
 
 
-def ranked_gaps(rows: Iterable[ClusterCoverage]) -> list[ClusterCoverage]:
-    """Clusters that still have uncovered edges, where most rules are to be expected first; ties by id."""
-    return sorted((row for row in rows if row.is_gap), key=lambda row: (-row.expected_rules, row.cluster.id))
-
-
 class OutsidePairs(NamedTuple):
     """A rule's pairs (target, confusable) that no cluster holds: they measure how good clusters are."""
 

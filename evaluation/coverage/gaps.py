@@ -31,7 +31,7 @@ from synthesis.core.agreement import Rate, wilson
 from synthesis.models import Sample
 from trace_site.access import may
 from trace_site.database import database_now
-from trace_site.paging import number_of
+from trace_site.paging import Page, number_of
 
 MOST_MISSES = 200  # production misses told at once
 # where a source's texts are read, and what its ids are of
@@ -48,27 +48,13 @@ def share(wrong: int, n: int) -> Rate | None:
     return wilson(wrong, n) if n else None
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """The shares of the same labelled requests that go to another tool first. `ours`: of the model, or without one of
-    the embedding."""
-
-    ours: Rate | None
-    embedding: Rate | None
-
-    @classmethod
-    def of(cls, counts: Mapping[str, int]) -> "Confusion":
-        return cls(
-            share(counts["wrong"], counts["n"]), share(counts["wrong_embedding"], counts["n_embedding"])
-        )
+def right(counts: Mapping[str, int], side: str = "") -> Rate | None:
+    """Of a group's counts the share whose first tool is right; `side`: empty, or _embedding."""
+    n = counts[f"n{side}"]
+    return share(n - counts[f"wrong{side}"], n)
 
 
 # A domain.
-
-
-def confusion_by_group(figures: DomainPoint) -> dict[str, Confusion]:
-    """{all, covered, exceptions, uncovered, outside: shares}; of now or of a point of the trend."""
-    return {group: Confusion.of(counts) for group, counts in figures.groups.items()}
 
 
 def trend(domain: str, newest: int | None = None) -> list[DomainPoint]:
@@ -118,13 +104,11 @@ class ClusterFilter:
 GAPS = ClusterFilter(gaps="yes")
 
 
-def clusters(
-    domain: str, chosen: ClusterFilter = GAPS, *, after: int = 0, size: int = 0
-) -> list[ClusterCount]:
-    """The domain's clusters with `cluster` (label, tool_ids, owner) by rank: the gaps in order, then the rest; those
-    after a rank, so many (0: all)."""
-    rows = [row for row in narrowed(domain, chosen) if row.rank > after]
-    return with_clusters(rows[:size] if size else rows)
+def cluster_page(domain: str, chosen: ClusterFilter = GAPS, *, after: int = 0, size: int) -> Page:
+    """Clusters with `cluster` (label, tool_ids, owner) by rank, gaps first: so many after a rank."""
+    found = [row for row in narrowed(domain, chosen) if row.rank > after]
+    following = str(found[size - 1].rank) if len(found) > size else None
+    return Page(with_clusters(found[:size]), str(after or ""), following)
 
 
 def with_clusters(rows: Sequence[ClusterCount]) -> list[ClusterCount]:
@@ -392,7 +376,7 @@ class Gap:
         return self.row.tools - len(self.tools)
 
 
-def gaps_shown(rows: Sequence[ClusterCount], reader: Any, side: str = MODEL) -> list[Gap]:
+def gaps_shown(rows: Sequence[ClusterCount], reader: Any, side: str) -> list[Gap]:
     """Clusters of one domain; at most nine queries for all."""
     home = {tool: row.pk for row in rows for tool in row.cluster.tool_ids}
     wrong: defaultdict[int, list[Outcome]] = defaultdict(list)

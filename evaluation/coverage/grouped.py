@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import JSONField, Q
 from django.db.models.expressions import RawSQL
 
-from evaluation.benchmarks.selectors import RESULTS, SEED, TIERS, TRACED, benchmark_rows, slices
+from evaluation.benchmarks.selectors import SEED, TRACED, benchmark_rows, slices
 from evaluation.core import coverage as core
 from evaluation.core.coverage import EXCEPTIONS, GROUPS, QueryGroups
 from evaluation.core.items import TARGET_SIDES
@@ -27,7 +27,6 @@ from evaluation.coverage.selectors import (
     read_dismissals,
     read_published,
     read_tools,
-    shown_model,
     stamps,
 )
 from evaluation.models import Benchmark, Evaluation, Prediction
@@ -61,9 +60,6 @@ class Sorting:
         if benchmark not in self.hashes:
             self.hashes[benchmark] = content_hash(self.of(benchmark))
         return self.hashes[benchmark]
-
-    def items(self, benchmark: int, group: str) -> list[int]:
-        return [item for item, own in self.of(benchmark).items() if own == group]
 
 
 def sorting_now() -> Sorting:
@@ -187,54 +183,5 @@ def group_filter(of: Evaluation, group: str) -> Q:
     """Of its predictions, those of requests in a group."""
     if group == EXCEPTIONS:
         return IS_EXCEPTION
-    return Q(item__in=sorting_now().items(of.benchmark_id, group))
-
-
-# The recall that stands beside coverage: of the model shown, per domain, inside and outside what rules cover.
-
-DECODES = ("trace", "trace-free", "fast", "beam")  # which evaluation of a model is shown, best first
-
-
-def recall_by_domain() -> dict[str, dict[str, Any]]:
-    """The recall of each domain, for programs; two queries.
-
-    {domain: {"model", "alias", "cell", "base", "benchmark", "tier", "decode", "groups", "embedding", "same_length"}},
-    from the newest benchmark of the hard tier (else without a tier, else plain) that has queries in the domain.
-    `groups` and `embedding` map all, covered, exceptions, uncovered and outside to
-    {"n", "metrics": {metric: {mean, low, high, n}}}.
-    """
-
-    def preference(row: Evaluation) -> tuple[int, int, int, int]:
-        """The hard tier first, its newest benchmark, then the decode that is served with a trace."""
-        rank = DECODES.index(row.decode) if row.decode in DECODES else len(DECODES)
-        return -TIERS.index(row.benchmark.tier), row.benchmark_id, -rank, row.pk
-
-    model, alias = shown_model()
-    rows = Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None)).select_related("benchmark")
-    finished = sorted(rows, key=preference, reverse=True)
-    of_groups, beside = grouped(finished), lists_beside_baseline(finished)
-    found: dict[str, dict[str, Any]] = {}
-    baselines: dict[str, dict[int, Any]] = {}  # {domain: {benchmark: groups}}, the preferred one first
-    for row in finished:
-        for domain, groups in of_groups[row.pk].items():
-            entry = found.setdefault(domain, {})
-            if row.model_id is None:
-                baselines.setdefault(domain, {}).setdefault(row.benchmark_id, groups)
-            elif model is not None and not entry:
-                entry |= {
-                    "model": model.pk,
-                    "alias": alias,
-                    "cell": model.run.cell,
-                    "base": model.run.base,
-                    "benchmark": str(row.benchmark),
-                    "benchmark_id": row.benchmark_id,
-                    "tier": row.benchmark.tier,
-                    "evaluation": row.pk,
-                    "decode": row.decode,
-                    "groups": groups,
-                    "same_length": beside.get(row.pk, {}).get(domain, {}),
-                }
-    for domain, entry in found.items():
-        known = baselines.get(domain, {})
-        entry["embedding"] = known.get(entry.get("benchmark_id") or next(iter(known), 0), {})
-    return found
+    groups = sorting_now().of(of.benchmark_id)
+    return Q(item__in=[item for item, own in groups.items() if own == group])

@@ -12,7 +12,8 @@ from catalog.selectors import pair_reasons, tools_by_id
 from evaluation.core.confusion import MODEL
 from evaluation.core.coverage import GROUP_WORDS, pair_of
 from evaluation.core.metrics import ALL
-from evaluation.coverage.gaps import UNSPOKEN, Gap, cluster_count
+from evaluation.coverage.counted import ClusterCount
+from evaluation.coverage.gaps import UNSPOKEN, cluster_count, gaps_shown
 from evaluation.coverage.outcomes import Source
 from evaluation.coverage.selectors import ClusterRow, DomainCoverage, RuleName, coverage
 from evaluation.models import DomainPoint
@@ -174,10 +175,10 @@ def model_words(figures: DomainPoint) -> str:
     return names.get(figures.alias, f"model {figures.model_id}")
 
 
-def gap_lines(domain: str, gaps: Iterable[Gap], side: str) -> list[dict[str, Any]]:
-    """Gaps with the addresses behind their numbers and of the next step."""
+def gap_lines(domain: str, rows: Sequence[ClusterCount], reader: Any, side: str) -> list[dict[str, Any]]:
+    """Clusters as lists show them, with the addresses behind their numbers and of the next step."""
     lines = []
-    for gap in gaps:
+    for gap in gaps_shown(rows, reader, side):
         row, suggestion = gap.row, gap.suggestion
         asked_url = requests_url(domain, cluster=row.pk)
         lines.append(
@@ -237,7 +238,6 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
         "tools": tools,
         "reference": (chosen or tools)[0],
         "label": STATES[row.state],
-        "meaning": STATES[row.state].meaning,
         "write_url": write_url(page.domain, (tool.id for tool in row.tools)),
         "count": cluster_count(page.domain, row.id),
     }

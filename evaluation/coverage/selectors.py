@@ -8,6 +8,7 @@ for the stamp it was given, so no number is ever older than the page.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q
@@ -216,23 +217,24 @@ def snapshot_versions(snapshot: int) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class ClusterRow:
-    id: int
+    """A cluster's coverage in words."""
+
+    coverage: ClusterCoverage
     label: str
-    state: str
-    size: int
-    edges: int
-    covered: int
-    named: int  # of the open ones, those that a rule only names
-    open: int
-    mean_similarity: float
-    expected_rules: float
     why: str  # its tools are look-alikes, in a line
     tools: list[ToolName]  # by name
     rules: list[RuleName]
     naming: list[RuleName]
     drafts: list[RuleName]
     dismissed_reason: str
-    coverage: ClusterCoverage
+
+    @property
+    def id(self) -> int:
+        return self.coverage.cluster.id
+
+    @property
+    def state(self) -> str:
+        return self.coverage.state
 
     @cached_property
     def words(self) -> str:
@@ -260,43 +262,9 @@ class DomainCoverage:
     rules: int  # published
     totals: Totals
     clusters: list[ClusterRow]
-    gaps: list[ClusterRow]  # where most rules are to be expected first
-    ranked: list[ClusterRow]  # gaps, then the rest in the clustering's order
+    ranked: list[ClusterRow]  # gaps, where most rules are to be expected first; then the rest
     by_id: dict[int, ClusterRow]
     outside: list[OutsideRow]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The machine form of `manage.py coverage --json`."""
-        return {
-            "clustering": self.clustering,
-            "tau": self.tau,
-            "tools": self.tools,
-            "rules": self.rules,
-            "clusters": self.totals.clusters,
-            "states": dict(self.totals.states),
-            "resolved": self.totals.done,
-            "edges": self.totals.edges,
-            "edges_covered": self.totals.edges_covered,
-            "edges_named": self.totals.edges_named,
-            "clustered_tools": self.totals.tools,
-            "tools_covered": self.totals.tools_covered,
-            "rules_outside": [
-                {"code": row.rule.code, "pairs": row.pairs, "outside": row.outside} for row in self.outside
-            ],
-            "gaps": [
-                {
-                    "id": gap.id,
-                    "label": gap.label,
-                    "why": gap.why,
-                    "state": gap.state,
-                    "expected_rules": round(gap.expected_rules, 4),
-                    "uncovered_edges": gap.open,
-                    "edges": gap.edges,
-                    "tools": [tool.name for tool in gap.tools],
-                }
-                for gap in self.gaps
-            ],
-        }
 
 
 def coverage(domain: str | None = None) -> list[DomainCoverage]:
@@ -365,11 +333,21 @@ def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
         covered = core.cover(
             [replace(one, dismissed=True) if one.id in dismissals else one for one in clusters], known
         )
-        rows = {
-            found.cluster.id: _row(found, book, tools, names, dismissals.get(found.cluster.id, ""))
+        rows = [
+            ClusterRow(
+                coverage=found,
+                label=book.labels[found.cluster.id],
+                why=book.whys[found.cluster.id],
+                tools=sorted(
+                    (tools[one] for one in found.cluster.tools if one in tools), key=attrgetter("name")
+                ),
+                rules=[names[version] for version in found.rules],
+                naming=[names[version] for version in found.naming if version not in found.rules],
+                drafts=[names[version] for version in found.drafts],
+                dismissed_reason=dismissals.get(found.cluster.id, ""),
+            )
             for found in covered
-        }
-        gaps = [rows[gap.cluster.id] for gap in core.ranked_gaps(covered)]
+        ]
         clustering = book.clusterings.get(domain.slug)
         pages[domain.slug] = DomainCoverage(
             domain=domain.slug,
@@ -380,45 +358,15 @@ def _pages(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
             tools=domain.active,
             rules=len(rules),
             totals=core.totals(covered),
-            clusters=list(rows.values()),
-            gaps=gaps,
-            ranked=[*gaps, *(row for row in rows.values() if not row.coverage.is_gap)],
-            by_id=rows,
+            clusters=rows,
+            ranked=sorted(rows, key=lambda row: (not row.coverage.is_gap, -row.coverage.expected_rules)),
+            by_id={row.id: row for row in rows},
             outside=[
                 OutsideRow(names[rule], pairs, [tools[tool].name for tool in outside if tool in tools])
                 for rule, pairs, outside in core.pairs_outside(rules, book.home)
             ],
         )
     return pages
-
-
-def _row(
-    found: ClusterCoverage,
-    book: ClusterBook,
-    tools: Mapping[int, ToolName],
-    names: Mapping[int, RuleName],
-    dismissed: str,
-) -> ClusterRow:
-    cluster = found.cluster
-    return ClusterRow(
-        id=cluster.id,
-        label=book.labels[cluster.id],
-        state=found.state,
-        size=len(cluster.tools),
-        edges=len(cluster.edges),
-        covered=len(found.covered),
-        named=len(found.named),
-        open=len(found.uncovered),
-        mean_similarity=cluster.mean_similarity,
-        expected_rules=found.expected_rules,
-        why=book.whys[cluster.id],
-        tools=sorted((tools[tool] for tool in cluster.tools if tool in tools), key=lambda tool: tool.name),
-        rules=[names[version] for version in found.rules],
-        naming=[names[version] for version in found.naming if version not in found.rules],
-        drafts=[names[version] for version in found.drafts],
-        dismissed_reason=dismissed,
-        coverage=found,
-    )
 
 
 # Whose answers stand beside coverage.

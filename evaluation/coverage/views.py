@@ -37,14 +37,14 @@ from evaluation.coverage.gaps import (
     STATE_GROUPS,
     UNSPOKEN,
     ClusterFilter,
-    clusters,
-    gaps_shown,
+    cluster_page,
     narrowed,
     outcomes,
     pair_confusion,
     production_misses,
     shown_outcomes,
     side_of,
+    with_clusters,
 )
 from evaluation.coverage.outcomes import WINDOW, Source
 from evaluation.coverage.selectors import ClusterRow, edition
@@ -54,7 +54,7 @@ from trace_site.access import may, needed
 from trace_site.database import database_now
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import SIZE, Page, number_of, numbers_of, sliced
+from trace_site.paging import SIZE, number_of, numbers_of, sliced
 
 CSV_COLUMNS = (
     *("rank", "cluster", "state", "expected_wrong", "low", "high", "of_requests", "labelled", "wrong"),
@@ -119,7 +119,7 @@ def figures_of(domain: str) -> DomainPoint:
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain as counted last, by rank, for a spreadsheet."""
     figures, chosen = figures_of(domain), ClusterFilter.of(request.GET)
-    found = clusters(domain, chosen)
+    found = with_clusters(narrowed(domain, chosen))
     ids = [pk for row in found for pk in row.cluster.tool_ids]
     names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
     rows = (
@@ -152,15 +152,13 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
         raise Http404
     figures, chosen = figures_by_domain(domains).get(domain.slug), ClusterFilter.of(request.GET)
     after = number_of(request.GET.get("after", ""), 9)
-    found = clusters(domain.slug, chosen, after=after, size=PAGE + 1)
-    shown = found[:PAGE]
-    more = str(shown[-1].rank) if len(found) > PAGE else None
+    page = cluster_page(domain.slug, chosen, after=after, size=PAGE)
     side = side_of(figures) if figures else MODEL
     context = {
         "domain": domain,
         "figures": figures,
-        "gaps": pages.gap_lines(domain.slug, gaps_shown(shown, request.user, side), side),
-        "keyset": Page(shown, str(after or ""), more),
+        "gaps": pages.gap_lines(domain.slug, page.rows, request.user, side),
+        "keyset": page,
         "total": len(narrowed(domain.slug, chosen)),
         "chosen": chosen,
         "query": request.GET.urlencode(),
@@ -417,9 +415,12 @@ def map_clusters(request: HttpRequest, domain: str) -> JsonResponse:
         "x": [at[row.id][0] for row in rows],
         "y": [at[row.id][1] for row in rows],
         "r": [at[row.id][2] for row in rows],
-        "n": [row.size for row in rows],
+        "n": [len(row.coverage.cluster.tools) for row in rows],
         "state": [STATES.index(row.state) for row in rows],
-        "share": [round(100 * row.covered / row.edges) if row.edges else 0 for row in rows],
+        "share": [
+            round(100 * len(found.covered) / (len(found.cluster.edges) or 1))
+            for found in (row.coverage for row in rows)
+        ],
         "label": [row.label for row in rows],
     }
     return _compact({"clustering": page.clustering, **columns})

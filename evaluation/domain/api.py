@@ -15,13 +15,11 @@ from evaluation.coverage.gaps import (
     COSTS,
     STATE_GROUPS,
     ClusterFilter,
-    clusters,
-    confusion_by_group,
+    cluster_page,
     trend,
 )
 from evaluation.coverage.views import figures_of
 from evaluation.domain import selectors
-from evaluation.models import DomainPoint
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.shapes import Shape, field
 from trace_site.rest.views import ApiView, number_key, page_limit
@@ -120,14 +118,8 @@ class GapsIn(InputSerializer):
     q: str = field(default="", max_length=200)
 
 
-def _figures(of: DomainPoint) -> DomainPoint:
-    """Groups in their order."""
-    of.groups = {group: of.groups[group] for group in confusion_by_group(of)}
-    return of
-
-
 def _told(page: selectors.DomainPage) -> Any:
-    told: Any = _figures(page.figures)
+    told: Any = page.figures
     told.said = _text(selectors.headline(page))
     told.warnings = [_text(one) for one in selectors.warnings(page)]
     told.gaps_holding_most = page.most
@@ -154,7 +146,7 @@ class CoverageOne(ApiView):
     def get(self, request: Request, domain: str) -> Response:
         """Read a domain's coverage. With its trend over rules, clusters and models."""
         told = _told(selectors.domain_page(figures_of(domain)))
-        told.trend = [_figures(point) for point in trend(domain)]
+        told.trend = trend(domain)
         return Response(CoverageOneOut(told).data)
 
 
@@ -165,15 +157,12 @@ class CoverageGaps(ApiView):
         figures_of(domain)
         asked = self.read_query(GapsIn)
         chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
-        size, after = page_limit(request), number_key(request)
-        found: list[Any] = [*clusters(domain, chosen, after=after, size=size + 1)]
-        shown = found[:size]
-        ids = [pk for row in shown for pk in row.cluster.tool_ids]
+        page = cluster_page(domain, chosen, after=number_key(request), size=page_limit(request))
+        ids = [pk for row in page.rows for pk in row.cluster.tool_ids]
         names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
-        for row in shown:
+        for row in page.rows:
             row.names = sorted(names[pk] for pk in row.cluster.tool_ids if pk in names)
-        following = str(shown[-1].rank) if len(found) > size else None
-        return Response({"results": GapOut(shown, many=True).data, "next": following})
+        return Response({"results": GapOut(page.rows, many=True).data, "next": page.next_key})
 
 
 urlpatterns = [

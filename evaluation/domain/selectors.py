@@ -25,9 +25,9 @@ from evaluation.coverage.counted import counted
 from evaluation.coverage.gaps import (
     UNSPOKEN,
     Asked,
-    Confusion,
     asked_by_group,
     hold_most,
+    right,
     share,
     side_of,
     trend,
@@ -98,7 +98,10 @@ def headline(page: DomainPage) -> list[Said]:
     day = timezone.localtime(figures.at)
     said = [Said(f"{figures.domain.title}, {day:%-d %b}: ")]
     if figures.clustering is None:
-        tools = Said(_many(figures.tools, "tool"), f"{reverse('catalog:list')}?domain={page.domain}")
+        tools = Said(
+            f"{figures.tools:,} tool{'' if figures.tools == 1 else 's'}",
+            f"{reverse('catalog:list')}?domain={page.domain}",
+        )
         return [*said, Said("nobody has looked for look-alikes among its "), tools, Said(" yet.")]
     if figures.clusters == 0:
         return [*said, Said("no look-alikes are left to tell apart.")]
@@ -186,10 +189,6 @@ def causes(page: DomainPage) -> list[Said]:
             Said(" a rule exists, but its clause was not chosen"),
         ]
     return [*said, Said(".")]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _are(count: int) -> str:
@@ -293,10 +292,6 @@ class Trend:
         return self.drawn == DRAWN_POINTS
 
 
-def right(wrong: Rate | None) -> Rate | None:
-    return share(int(wrong.n - wrong.hits), int(wrong.n)) if wrong else None
-
-
 def domain_trend(figures: DomainPoint, size: int = SHOWN_POINTS) -> Trend:
     """At most two queries, at the first look at a count."""
     return _trend(figures.domain_id, figures.at, size)
@@ -340,13 +335,12 @@ def _moved(point: DomainPoint, versions: dict[int, RuleVersion]) -> Moved:
         changes.append(Change(f"clusters v{point.clustering}", clusters_url(point.domain_id), "clusters"))
     if why.get("counted"):
         changes.append(Change("pairs read or dismissed otherwise", "", ""))
-    confusion = Confusion.of(point.groups[ALL])
     return Moved(
         point,
         changes or [Change("first count", "", "")],
         max(0, len(told) - NAMED),
-        right(confusion.ours),
-        right(confusion.embedding),
+        right(point.groups[ALL]),
+        right(point.groups[ALL], "_embedding"),
     )
 
 
@@ -357,10 +351,9 @@ def _trend_chart(points: Sequence[DomainPoint]) -> LineChart | None:
     apart = [(float(at), 100 * one.covered / one.pairs) for at, one in enumerate(points) if one.pairs]
     sides: dict[str, list[tuple[float, float]]] = {"first tool right": [], "plain embedding": []}
     for at, one in enumerate(points):
-        confusion = Confusion.of(one.groups[ALL])
-        for name, rate in zip(sides, (confusion.ours, confusion.embedding), strict=True):
-            if rate is not None and rate.value is not None:
-                sides[name].append((float(at), 100 * (1 - rate.value)))
+        for name, side in zip(sides, ("", "_embedding"), strict=True):
+            if (rate := right(one.groups[ALL], side)) and rate.value is not None:
+                sides[name].append((float(at), 100 * rate.value))
     drawn = [Series("pairs told apart", apart), *(Series(name, of) for name, of in sides.items())]
     first = points[0]
     title = "Is it getting better?"

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
 from evaluation.coverage.counted import figures_by_domain
-from evaluation.coverage.gaps import clusters, gaps_shown, production_misses
+from evaluation.coverage.gaps import cluster_page, production_misses
 from evaluation.coverage.pages import gap_lines, state_parts
 from evaluation.coverage.views import acting, figures_of
 from evaluation.domain import rules, selectors
@@ -46,13 +46,13 @@ def home(request: HttpRequest) -> HttpResponse:
 def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
     """What the page and the report share."""
     misses, missed = production_misses(page.domain, request.user, SHOWN_MISSES)
-    figures, first = page.figures, clusters(page.domain, size=THIS_WEEK)
+    figures, first = page.figures, cluster_page(page.domain, size=THIS_WEEK).rows
     return {
         "page": page,
         "figures": figures,
         "headline": selectors.headline(page),
         "warnings": selectors.warnings(page),
-        "gaps": gap_lines(page.domain, gaps_shown(first, request.user, page.side), page.side),
+        "gaps": gap_lines(page.domain, first, request.user, page.side),
         "parts": state_parts(page.domain, figures.states),
         "recall": selectors.recall_figure(page),
         "causes": selectors.causes(page),

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from evaluation.benchmarks.selectors import TIERS, backend_of, newest_benchmarks
-from evaluation.core.gate import CHAMPION, EMBEDDING, FAIL, PASS, ChangedRule, Gate, GateRow
+from evaluation.core.gate import CHAMPION, EMBEDDING, FAIL, PASS, Gate, GateRow
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import BETTER, CANNOT_TELL, WORSE
 from evaluation.coverage.selectors import definition_now
@@ -128,21 +128,18 @@ def changes(report: GateReport) -> tuple[str, ...]:
     ):
         rules = [rule for rule in found.rules if rule.word == word]
         if rules:
-            said.append(f"{what}: {', '.join(map(_rule_words, rules[:NAMED]))}{_more(len(rules) - NAMED)}.")
+            named = [
+                f"{rule.code} ({rule.candidate} of {rule.total}, before {rule.champion})"
+                for rule in rules[:NAMED]
+            ]
+            rest = f" and {len(rules) - NAMED} more" if len(rules) > NAMED else ""
+            said.append(f"{what}: {', '.join(named)}{rest}.")
     return tuple(said)
 
 
 def _largest_first(row: GateRow) -> tuple[bool, bool, float]:
     """What holds all domains and groups first, then the largest loss."""
     return row.domain != ALL, row.group != ALL, row.difference
-
-
-def _rule_words(rule: ChangedRule) -> str:
-    return f"{rule.code} ({rule.candidate} of {rule.total}, before {rule.champion})"
-
-
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
 
 
 def points(share: float) -> str:

@@ -60,7 +60,6 @@ class Course:
     steps: list[Step]
     superseded: str = ""
     model: Model | None = None
-    report: GateReport | None = None
     asked: list[tuple[str, Model, RuleTestResult | None]] = field(default_factory=list)
     untaught: Counter[bool] = field(default_factory=Counter)  # of its clauses; True: they wait for training
 
@@ -217,7 +216,7 @@ def course_of(version: RuleVersion, known: Facts) -> Course:
         _gated(model, report, known),
         _promoted(model, report, known),
     ]
-    course = Course(version, steps, _superseded(version), model, report)
+    course = Course(version, steps, _superseded(version), model)
     if not course.superseded:
         course.untaught = known.untaught.get(version.rule_id, Counter())
     results = known.tests.get(version.pk, {})
@@ -263,7 +262,8 @@ def _written(version: RuleVersion, known: Facts) -> Step:
     if run:
         said += ", by the offline writers" if run.writer == "offline" else f", by {run.writer}"
         links.append(link(f"run {run.pk}", "synthesis:detail", run.pk))
-    skipped = _skipped(version, run)
+    rows = [row for row in (run.skipped if run else ()) if row.get("rule") == version.rule.code]
+    skipped = tuple(f"No {row['style']} sample: {row['reason']}" for row in rows)
     if job and job.is_active:
         put_off = (_begun(job.note),) if job.state == Job.State.QUEUED and job.note else ()
         return Step(title, RUNNING, f"{said}; {pending} to come", put_off, links=tuple(links))
@@ -289,11 +289,6 @@ def _written(version: RuleVersion, known: Facts) -> Step:
     waits = tuple(known.writing.keeps) or (SOON,)
     state = OFF if not known.settings.write else WAITING
     return Step(title, state, "", waits, "a domain expert or admin", links=(create,))
-
-
-def _skipped(version: RuleVersion, run: SynthesisRun | None) -> tuple[str, ...]:
-    rows = [row for row in (run.skipped if run else ()) if row.get("rule") == version.rule.code]
-    return tuple(f"No {row['style']} sample: {row['reason']}" for row in rows)
 
 
 def _approved(version: RuleVersion, known: Facts) -> Step:

@@ -14,7 +14,6 @@ from synthesis.generate.automatic import HIGHEST_LOAD, Writing, loop_save, stand
 from synthesis.generate.services import PER_RULE
 from synthesis.llm.ledger import LIMITS, MOST_SPENT
 from synthesis.llm.writers import configured
-from synthesis.models import LoopSettings
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from trace_site.worker import load
@@ -58,21 +57,18 @@ class LoopForm(forms.Form):
         return {**data, "budget": {name: value for name, value in budget.items() if value is not None}}
 
 
-def form_of(row: LoopSettings) -> LoopForm:
-    own = {name: getattr(row, name) for name in LoopForm.base_fields if hasattr(row, name)}
-    return LoopForm(initial=own | {name: row.budget.get(name) for name in LIMITS})
-
-
 def list_context(request: HttpRequest, form: LoopForm | None = None) -> dict[str, Any]:
     page = keyset(under_way(), request.GET.get("after", ""), newest=True, size=SIZE)
     found: Writing = standing()
+    stored = found.settings
+    own = {name: getattr(stored, name) for name in LoopForm.base_fields if hasattr(stored, name)}
     return {
         "page": page,
         "courses": courses(page.rows),
         "total": under_way().count(),
         "published": bool(page.rows) or Rule.objects.filter(published__isnull=False).exists(),
         "writing": found,
-        "form": form or form_of(found.settings),
+        "form": form or LoopForm(initial=own | {name: stored.budget.get(name) for name in LIMITS}),
         "llm": configured(),
         "load": load(QUEUE),
         "policies": RetrainPolicy.objects.order_by("-active", "pk"),

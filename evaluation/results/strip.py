@@ -4,8 +4,8 @@ under way and how long that takes. Every page asks for it, so all of it is one q
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, JSONField, Value
-from django.db.models.functions import Coalesce, JSONObject
+from django.db.models import F, Value
+from django.db.models.functions import JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -15,7 +15,6 @@ from django.views.decorators.http import require_GET
 from evaluation.core.metrics import ALL
 from evaluation.coverage.counted import Counted, counted, newest_counts
 from trace_site.jobs import Job
-from training.core.recipe import STAGES
 from training.models import UNDER_WAY, AliasMove
 
 WORDS = {"training": "Training run", "evaluation": "Measuring model", "gate": "Gate of model"}
@@ -23,11 +22,10 @@ WORDS = {"training": "Training run", "evaluation": "Measuring model", "gate": "G
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """A job that makes, measures or gates a model; `run` and its `stages` are what it trains."""
+    """A job that makes, measures or gates a model; `run` is what it trains."""
 
     job: Job
     run: int | None
-    stages: list[dict[str, Any]]
 
     @property
     def title(self) -> str:
@@ -39,29 +37,6 @@ class UnderWay:
         if self.run is not None:
             return reverse("training:detail", args=[self.run])
         return reverse("jobs:detail", args=[self.job.pk])
-
-    @property
-    def expected(self) -> tuple[float, float, float]:
-        """Seconds that the stages before this one, this one, and those after it were expected to take when the run
-        began; a training job counts the stage it is in."""
-        seconds = [row.get("seconds") or 0.0 for row in self.stages]
-        names = [STAGES[row["stage"]].lower() for row in self.stages]
-        here = self.job.note.partition(":")[0]
-        at = names.index(here) if here in names else 0
-        return sum(seconds[:at]), sum(seconds[at : at + 1]), sum(seconds[at + 1 :])
-
-    @property
-    def percent(self) -> int:
-        before, here, after = self.expected
-        whole = before + here + after
-        return round((100 * before + self.job.percent * here) / whole) if whole else self.job.percent
-
-    @property
-    def time_left(self) -> str:
-        if self.job.seconds_left is None:
-            return ""
-        left = self.job.seconds_left + self.expected[-1]
-        return f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +61,10 @@ def strip() -> Strip:
     active = Job.objects.filter(kind__in=WORDS, state__in=UNDER_WAY).order_by("-state", "pk")
     fields = ("pk", "kind", "title", "params", "state", "done", "total", "rate", "note")
     job = JSONObject(**{name: F(name) for name in fields})
-    trained = {"run": "training_run", "stages": Coalesce("training_run__stages", Value([], JSONField()))}
     parts = [
         champion.values_list(Value("champion"), JSONObject(model="model_id"))[:1],
         newest_counts().values_list(Value("count"), JSONObject(pk="pk"))[:1],
-        active.values_list(Value("jobs"), JSONObject(job=job, **trained)),
+        active.values_list(Value("jobs"), JSONObject(job=job, run="training_run")),
     ]
     found: dict[str, list[dict[str, Any]]] = {"champion": [], "count": [], "jobs": []}
     for part, row in parts[0].union(*parts[1:], all=True):

@@ -1,9 +1,7 @@
 """Reads of the suggested rules: those that are open, ranked; one with its words; what rules cover already."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Any
 
 from django.db.models import BooleanField, Count, F, Q, QuerySet
@@ -13,9 +11,6 @@ from django.shortcuts import get_object_or_404
 
 from catalog.models import Tool
 from catalog.selectors import tools_by_id
-from rules.core.draft import content_of
-from rules.core.pairs import read_pairs
-from rules.core.reading import Reading
 from rules.core.suggestions import STRONG
 from rules.models import OPEN, RuleChange, RuleSuggestion, RuleVersion
 from trace_site.jobs import Job
@@ -152,25 +147,6 @@ def quotes(row: RuleSuggestion) -> list[dict[str, Any]]:
         pieces.append((part["text"][at:], False))
         found.append({"tool": part["tool"], "parts": [piece for piece in pieces if piece[0]]})
     return found
-
-
-def told_apart(rows: Sequence[RuleSuggestion]) -> dict[int, frozenset[tuple[int, int]]]:
-    """{suggestion: the pairs of tool ids that it would tell apart as it is drafted, the smaller id first}; one
-    query."""
-    names = {name for row in rows for name in (row.content["target"], *row.content["confusables"])}
-    ids: dict[str, int] = dict(Tool.objects.filter(name__in=names).values_list("name", "pk")) if rows else {}
-    found = {}
-    for row in rows:
-        pairs = _apart(json.dumps(row.content, sort_keys=True))
-        held = ((ids[left], ids[right]) for left, right in pairs if left in ids and right in ids)
-        found[row.pk] = frozenset((min(pair), max(pair)) for pair in held)
-    return found
-
-
-@lru_cache(maxsize=4096)  # reading a draft takes about a millisecond
-def _apart(content: str) -> tuple[tuple[str, str], ...]:
-    pairs = read_pairs(Reading(content_of(json.loads(content))))
-    return tuple((pair.left, pair.right) for pair in pairs if pair.state == "apart")
 
 
 def last_run() -> Job | None:

@@ -267,9 +267,6 @@ class Decision(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.verdict} of sample {self.sample_id}"
-
 
 class Regeneration(models.Model):
     """A rejected sample that is to be written again, with the reason as critique."""
@@ -295,9 +292,6 @@ class Regeneration(models.Model):
     class Meta:
         ordering = ["id"]
         indexes = [models.Index(fields=["id"], condition=Q(state="waiting"), name="regenerations_waiting")]
-
-    def __str__(self) -> str:
-        return f"regeneration of sample {self.sample_id}"
 
 
 # What people keep and say around the queue: saved views, comments, guidelines.

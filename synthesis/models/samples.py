@@ -199,9 +199,6 @@ class Attempt(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"attempt {self.number} of sample {self.sample_id}"
-
 
 # Rollups: rows are deltas that triggers write, their sum is the count; `counts.fold` makes them few again.
 
@@ -308,9 +305,6 @@ class ModelReply(models.Model):
     class Meta:
         ordering = ["-id"]
 
-    def __str__(self) -> str:
-        return f"{self.purpose} {self.key[:8]}"
-
 
 class ModelCall(models.Model):
     """The ledger: one row per HTTP exchange, committed before it is sent and again before its answer is used.
@@ -350,9 +344,6 @@ class ModelCall(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [models.Index(fields=["job", "state"], name="synthesis_m_job_id_state")]
-
-    def __str__(self) -> str:
-        return f"{self.purpose} {self.uid}"
 
 
 # Frozen datasets and what is in them.

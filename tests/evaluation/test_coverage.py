@@ -8,7 +8,6 @@ from evaluation.core.coverage import (
     RuleFacts,
     cover,
     pairs_outside,
-    ranked_gaps,
     totals,
 )
 
@@ -94,17 +93,16 @@ def test_dismissed_cluster_leaves_the_denominator_and_the_gaps():
     counted = totals(rows)
     assert (counted.clusters, counted.states["dismissed"], counted.states["touched"]) == (1, 1, 1)
     assert (counted.edges, counted.edges_covered, counted.tools, counted.tools_covered) == (5, 1, 5, 2)
-    assert [row.cluster.id for row in ranked_gaps(rows)] == [1]
+    assert [row.is_gap for row in rows] == [True, False]
 
 
-def test_gaps_are_ranked_by_the_rules_to_expect_over_uncovered_edges():
+def test_rules_are_to_be_expected_over_uncovered_edges():
     rows = cover([RING, PAIR], [telling(1, (1, 2))])
-    gaps = ranked_gaps(rows)
-    assert [(gap.cluster.id, round(gap.expected_rules, 3)) for gap in gaps] == [(2, 0.25), (1, 0.04)]
+    assert [(gap.cluster.id, round(gap.expected_rules, 3)) for gap in rows] == [(1, 0.04), (2, 0.25)]
 
 
 def test_fully_covered_cluster_is_no_gap():
-    assert ranked_gaps(cover([PAIR], [telling(1, (8, 9))])) == []
+    assert not cover([PAIR], [telling(1, (8, 9))])[0].is_gap
 
 
 def test_pairs_that_no_cluster_holds_are_listed_with_their_rule():

@@ -32,7 +32,7 @@ def told() -> list:
     """All that pages say, as plain values."""
     return [
         (
-            page.as_dict(),
+            (page.clustering, page.tools, page.rules, page.totals, page.outside),
             [
                 (row.id, row.label, row.state, row.dismissed_reason, row.rules, row.drafts)
                 for row in page.ranked

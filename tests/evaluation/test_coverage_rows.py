@@ -7,14 +7,13 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import Clustering
 from evaluation.core.coverage import TAUGHT_SAMPLES
-from evaluation.coverage.grouped import recall_by_domain
 from evaluation.coverage.selectors import coverage
-from evaluation.models import Benchmark, Evaluation
 from synthesis.models import Sample, SnapshotSample, SynthesisRun
 from tests.factories import (
     crown,
     make_cluster,
     make_domain,
+    make_evaluation,
     make_model,
     make_rule,
     make_run,
@@ -51,20 +50,17 @@ def approve_samples(rule, count, snapshot=None):
 def test_domain_without_clusters_says_so():
     make_tool()
     row = one()
-    assert (row.clustering, row.tools, row.totals.clusters, row.gaps) == (None, 1, 0, [])
+    assert (row.clustering, row.tools, row.totals.clusters, row.ranked) == (None, 1, 0, [])
 
 
 def test_gap_names_its_tools_and_the_pairs_nobody_has_ruled_on():
     a, b, c = (make_tool(name) for name in ("Pay/A", "Pay/B", "Pay/C"))
     make_cluster(a, b, c)
     rule = make_rule(a, b)
-    gap = one().gaps[0]
-    assert (gap.state, gap.edges, gap.covered, gap.expected_rules) == ("touched", 2, 1, 0.0065)
-    assert gap.coverage.uncovered == ((b.pk, c.pk),) and [one.name for one in gap.tools] == [
-        "Pay/A",
-        "Pay/B",
-        "Pay/C",
-    ]
+    gap = one().ranked[0]
+    assert (gap.state, gap.coverage.expected_rules) == ("touched", 0.0065)
+    assert gap.coverage.covered == ((a.pk, b.pk),) and gap.coverage.uncovered == ((b.pk, c.pk),)
+    assert [one.name for one in gap.tools] == ["Pay/A", "Pay/B", "Pay/C"]
     assert [found.code for found in gap.rules] == [rule.code]
 
 
@@ -101,7 +97,8 @@ def test_dismissed_cluster_keeps_its_reason_and_leaves_the_count():
     a, b = make_tool(), make_tool()
     make_cluster(a, b, dismissed_reason="the descriptions are enough")
     row = one()
-    assert (row.totals.clusters, row.totals.states["dismissed"], row.gaps) == (0, 1, [])
+    assert (row.totals.clusters, row.totals.states["dismissed"]) == (0, 1)
+    assert not row.clusters[0].coverage.is_gap
     assert row.clusters[0].dismissed_reason == "the descriptions are enough"
 
 
@@ -111,30 +108,6 @@ def test_rule_over_tools_of_no_cluster_is_listed_apart():
     rule = make_rule(a, b, lone)
     outside = one().outside[0]
     assert (outside.rule.code, outside.pairs, outside.outside) == (rule.code, 2, ["Leave/Book"])
-
-
-def test_recall_of_the_champion_stands_beside_the_baseline():
-    make_tool()
-    benchmark = Benchmark.objects.create(name="prb", kind="prb", hash="h", count=9)
-    old, champion = make_model(), make_model()
-    for number, (model, decode, mean) in enumerate(
-        [(old, "trace", 0.1), (champion, "fast", 0.2), (champion, "trace", 0.7), (None, "embedding", 0.4)]
-    ):
-        cell = {"n": 9, "metrics": {"recall@gen": {"mean": mean, "low": 0, "high": 1, "n": 9}}}
-        Evaluation.objects.create(
-            key=str(number),
-            model=model,
-            benchmark=benchmark,
-            decode=decode,
-            metrics={"slices": {"hr": {"all": cell}}},
-        )
-    recall = recall_by_domain()["hr"]
-    assert (recall["model"], recall["alias"]) == (champion.pk, "newest")
-    crown(model=old, actor=None)
-    recall = recall_by_domain()["hr"]
-    assert (recall["model"], recall["alias"], recall["decode"]) == (old.pk, "champion", "trace")
-    assert recall["groups"]["all"]["metrics"]["recall@gen"]["mean"] == 0.1
-    assert recall["embedding"]["all"]["metrics"]["recall@gen"]["mean"] == 0.4
 
 
 def test_number_of_queries_does_not_grow_with_the_catalog(django_assert_max_num_queries):
@@ -159,3 +132,20 @@ def test_command_prints_a_table_and_one_object(capsys):
     assert (found["clusters"], found["edges"], found["states"]["no_rule"]) == (1, 1, 1)
     with pytest.raises(CommandError, match="there is no domain 'law'. The domains are: hr"):
         call_command("coverage", domain="law")
+
+
+def test_command_says_how_often_the_first_tool_of_the_champion_and_of_the_embedding_is_right(capsys):
+    a, b = make_tool(), make_tool()
+    make_cluster(a, b)
+    model = make_model()
+    answers = [(a, [a.name]), (a, [a.name]), (b, [a.name])]
+    asked = make_evaluation(*answers, model=model, decode="fast").benchmark
+    make_evaluation(*[(one, [b.name]) for one in (a, a, b)], decode="embedding", benchmark=asked)
+    crown(model=model, actor=None)
+    call_command("coverage", recount=True, json=True)
+    *lines, told = capsys.readouterr().out.splitlines()
+    recall = json.loads(told)["domains"]["hr"]["recall"]
+    assert (recall["model"], recall["alias"]) == (model.pk, "champion")
+    assert recall["groups"]["uncovered"]["metrics"]["hit@1"]["mean"] == pytest.approx(2 / 3)
+    assert recall["embedding"]["uncovered"]["metrics"]["hit@1"]["mean"] == pytest.approx(1 / 3)
+    assert "  uncovered: 0.667 [0.208, 0.939] n 3   embedding 0.333 [0.061, 0.792]" in lines

@@ -84,7 +84,7 @@ def numbers(client, model) -> dict[str, dict[str, int]]:
 
 
 def told_by_command(capsys) -> dict[str, int]:
-    call_command("coverage", json=True)
+    call_command("coverage", recount=True, json=True)
     domain = json.loads(capsys.readouterr().out.splitlines()[-1])["domains"]["hr"]
     return {name: cell["n"] for name, cell in domain["recall"]["groups"].items() if name != "all"}
 

@@ -258,11 +258,10 @@ def test_a_dismissed_cluster_leaves_gaps_and_score_and_is_a_point_of_the_trend(w
     assert (after.gaps, after.clusters) == (before.gaps - 1, before.clusters - 1)
     row = gaps.cluster_count("hr", world.clusters["hr"][0].pk)
     assert (row.state, row.open_tools, row.score) == ("dismissed", [], None) and row.rank > after.gaps
-    assert row.pk not in [gap.pk for gap in gaps.clusters("hr")]
-    every = gaps.clusters("hr", gaps.ClusterFilter())
-    assert [one.rank for one in every] == [1, 2, 3] and gaps.clusters(
-        "hr", gaps.ClusterFilter(), after=2
-    ) == every[2:]
+    assert row.pk not in [gap.pk for gap in gaps.narrowed("hr", gaps.GAPS)]
+    every = gaps.narrowed("hr", gaps.ClusterFilter())
+    assert [one.rank for one in every] == [1, 2, 3]
+    assert gaps.cluster_page("hr", gaps.ClusterFilter(), after=2, size=1).rows == every[2:]
     assert DomainPoint.objects.filter(domain="hr").last().why == {"counted": True}
 
 
@@ -287,8 +286,8 @@ def test_a_domain_without_evaluations_has_rollups_too_and_says_not_measured(db):
     count_again()
     row = counted().domains["hr"]
     assert (row.pairs, row.covered, row.gaps, row.score, row.model) == (2, 0, 1, None, None)
-    assert gaps.confusion_by_group(row)["all"].ours is None
-    (gap,) = gaps.clusters("hr")
+    assert gaps.right(row.groups["all"]) is None
+    (gap,) = gaps.narrowed("hr", gaps.GAPS)
     assert (gap.rank, gap.score, gap.measured) == (1, None, 0) and gap.expected_rules > 0
 
 
@@ -463,17 +462,17 @@ def test_production_misses_are_those_about_the_domain_and_hide_texts_from_others
 
 def test_what_if_reads_rollups_and_says_samples_and_cost(world):
     count_again()
-    chosen = [gap.pk for gap in gaps.clusters("hr") if gap.score is not None and gap.open_tools]
+    chosen = [gap.pk for gap in gaps.narrowed("hr", gaps.GAPS) if gap.score is not None and gap.open_tools]
     row = figures_by_domain()["hr"]
     plan = plan_of(Choice("hr", (*chosen, world.clusters["finance"][0].pk)), row)
-    assert plan.rules == len(chosen) and plan.samples == 12 * len(chosen) and plan.left_out == 1
-    score = sum(gap.score for gap in gaps.clusters("hr") if gap.pk in chosen)
+    assert len(plan.picks) == len(chosen) and plan.samples == 12 * len(chosen) and plan.left_out == 1
+    score = sum(gap.score for gap in gaps.narrowed("hr", gaps.GAPS) if gap.pk in chosen)
     assert plan.found.misses.value == pytest.approx(score, abs=1e-5)
-    requests = sum(term.requests for pick in plan.picks for term in pick.terms if term.n)
+    requests = sum(gap.requests for gap in plan.picks)
     assert plan.found.left.value == pytest.approx(requests * row.covered_wrong / row.covered_n)
     assert plan.found.gain.low < plan.found.gain.value < plan.found.gain.high
     nothing = plan_of(Choice("hr"), row)
-    assert (nothing.rules, nothing.found.gain, nothing.samples) == (0, None, 0)
+    assert (nothing.picks, nothing.found.gain, nothing.samples) == ([], None, 0)
 
 
 def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
@@ -484,7 +483,7 @@ def test_selectors_need_the_same_queries_for_little_and_much(world, user_with):
         with CaptureQueriesContext(connection) as made:
             figures_by_domain()
             gaps.trend("hr")
-            shown = gaps.clusters("hr", size=25)
+            shown = gaps.cluster_page("hr", size=25).rows
             gaps.pair_confusion(gaps.outcomes(domain="hr"))
             gaps.shown_outcomes(gaps.outcomes(domain="hr"), reader)
             gaps.production_misses("hr", reader)

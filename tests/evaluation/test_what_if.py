@@ -15,7 +15,7 @@ from evaluation.coverage.gaps import cluster_count
 from evaluation.coverage.outcomes import failing_requests
 from evaluation.models import Count
 from evaluation.results import rollups
-from evaluation.what_if import selectors
+from evaluation.what_if import views
 from evaluation.what_if.selectors import Choice, plan_of
 from rules.models import ChangeRequest, RuleChange, RuleSuggestion
 from tests.factories import (
@@ -105,9 +105,8 @@ class World:
         self.one = suggest(self.a, self.b)
         count()
 
-    def plan(self, *, gaps=(), rules=()):
-        choice = Choice("hr", tuple(one.pk for one in gaps), tuple(one.pk for one in rules))
-        return plan_of(choice, figures_by_domain()["hr"])
+    def plan(self, *gaps):
+        return plan_of(Choice("hr", tuple(one.pk for one in gaps)), figures_by_domain()["hr"])
 
 
 @pytest.fixture
@@ -116,32 +115,31 @@ def world(db):
 
 
 def test_a_picked_cluster_counts_all_its_open_pairs(world):
-    plan = world.plan(gaps=[world.wide])
+    plan = world.plan(world.wide)
     row = cluster_count("hr", world.wide.pk)
     assert plan.found.misses.value == pytest.approx(row.score) and plan.pairs == 3
     assert (plan.found.measured, plan.found.tools) == (3, 4)
     figures = figures_by_domain()["hr"]
     assert (figures.covered_n, figures.covered_wrong) == (10, 1)
-    requests = sum(term.requests for term in plan.picks[0].terms if term.n)
-    assert plan.found.left.value == pytest.approx(requests * 0.1)
+    assert plan.found.left.value == pytest.approx(row.requests * 0.1)
     assert plan.found.gain.value == pytest.approx(plan.found.misses.value - plan.found.left.value)
     assert plan.found.gain.low < plan.found.gain.value < plan.found.gain.high
     assert "5 of 13 labelled requests get such a look-alike from the champion" in plan.saves[0].figure.basis
 
 
-def test_a_picked_suggestion_counts_only_the_pairs_it_tells_apart(world):
-    plan = world.plan(rules=[world.one])
-    assert plan.pairs == 1 and plan.found.tools == 2
-    assert sum(term.wrong for term in plan.picks[0].terms) == 3  # those at A-B, none of C-D
-    assert plan.rules == 1 and plan.samples == 12
+def test_the_rules_suggested_for_a_choice_are_counted_among_those_to_write(world):
+    plan = world.plan(world.wide, world.never)
+    (rules,) = [line.figure for line in plan.takes if line.key == "rules"]
+    assert plan.suggested == [world.one] and rules.value == 2
+    assert rules.basis.startswith("1 suggested, 1 to be written from nothing")
 
 
 def test_numbers_of_a_pick_open_exactly_their_requests(world, client_as):
     client = client_as("product_manager")
-    page = client.get(f"{PAGE}?domain=hr&gap={world.wide.pk}&rule={world.one.pk}")
-    assert [pick.n for pick, *_ in page.context["picks"]] == [13, 7]
-    for pick, _, asked_url in page.context["picks"]:
-        assert client.get(asked_url).context["total"] == pick.n
+    page = client.get(f"{PAGE}?domain=hr&gap={world.wide.pk}&gap={world.never.pk}")
+    assert [gap.n for gap, *_ in page.context["picks"]] == [13, 0]
+    for gap, _, asked_url in page.context["picks"]:
+        assert client.get(asked_url).context["total"] == gap.n
 
 
 def test_more_than_a_hundred_picks_are_refused_and_said(world, client_as):
@@ -149,33 +147,17 @@ def test_more_than_a_hundred_picks_are_refused_and_said(world, client_as):
     assert page.status_code == 400 and "at most 100" in page.content.decode()
 
 
-def test_a_draft_that_only_names_tells_nothing_apart(world, client_as):
-    named = suggest(world.c, world.d, text=f"{world.c.name} and {world.d.name} exist.")
-    assert world.plan(rules=[named]).pairs == 0
-    page = client_as("expert").get(f"{PAGE}?domain=hr").content.decode()
-    assert "tells none of its pairs apart yet" in page and f'name="rule" value="{named.pk}"' not in page
-
-
-def test_a_pair_in_two_picks_is_counted_once(world):
-    both, alone = world.plan(gaps=[world.wide], rules=[world.one]), world.plan(gaps=[world.wide])
-    assert both.found.misses == alone.found.misses and both.pairs == alone.pairs == 3
-    assert both.rules == 2, "the suggestion, and one for the pairs that it leaves open"
-    every = suggest(world.b, world.a, world.c, key="every")
-    rest = suggest(world.d, world.c, key="rest")
-    assert world.plan(gaps=[world.wide], rules=[every, rest]).rules == 2
-
-
 def test_what_nobody_asked_is_not_measured_and_costs_nothing_by_similarity(world, client_as):
-    plan = world.plan(gaps=[world.never])
+    plan = world.plan(world.never)
     assert plan.found.misses is None and plan.found.gain is None and plan.samples == 12
     page = client_as("product_manager").get(f"{PAGE}?domain=hr&gap={world.never.pk}").content.decode()
     assert "<b>Not measured</b>" in page and "says nothing about it" in page
 
 
 def test_what_is_no_gap_any_more_is_left_out_and_said(world, client_as):
-    plan = world.plan(gaps=[world.told, world.wide])
-    assert plan.left_out == 1 and [pick.gap.pk for pick in plan.picks] == [world.wide.pk]
-    page = client_as("reviewer").get(f"{PAGE}?domain=hr&gap={world.told.pk}&rule=999999").content.decode()
+    plan = world.plan(world.told, world.wide)
+    assert plan.left_out == 1 and [gap.pk for gap in plan.picks] == [world.wide.pk]
+    page = client_as("reviewer").get(f"{PAGE}?domain=hr&gap={world.told.pk}&gap=999999").content.decode()
     assert "2 of the choice are left out" in page
 
 
@@ -195,14 +177,14 @@ def test_without_a_model_the_embedding_is_counted(db):
 
 
 def test_a_gain_on_few_labelled_requests_says_so(world, client_as):
-    assert world.plan(gaps=[world.wide]).labelled == 13
+    assert world.plan(world.wide).labelled == 13
     place = f"{PAGE}?domain=hr&gap={world.wide.pk}"
     page = " ".join(client_as("product_manager").get(place).content.decode().split())
     assert "13 labelled requests" in page and ("treat it as a hint" in page or "no gain yet" in page)
 
 
 def test_every_figure_says_what_it_rests_on_and_when(world):
-    lines = {line.key: line for line in world.plan(gaps=[world.wide]).lines}
+    lines = {line.key: line for line in world.plan(world.wide).lines}
     assert all(line.figure.basis for line in lines.values())
     assert (
         "counted" in lines["misses"].figure.basis
@@ -215,7 +197,7 @@ def test_every_figure_says_what_it_rests_on_and_when(world):
 def test_a_training_is_estimated_as_everywhere_else(world):
     run, recipe = world.model.run, default_recipe("pocket")
     Run.objects.filter(pk=run.pk).update(recipe=asdict(recipe))
-    (line,) = [line for line in world.plan(gaps=[world.wide]).takes if line.key == "training"]
+    (line,) = [line for line in world.plan(world.wide).takes if line.key == "training"]
     assert line.figure == estimate(recipe, run.snapshot).seconds
     assert "never measured here" in line.figure.basis
 
@@ -224,10 +206,9 @@ def test_a_training_is_estimated_as_everywhere_else(world):
 
 
 def test_the_address_holds_the_choice_without_scripts(world, client_as):
-    place = f"{PAGE}?domain=hr&gap={world.wide.pk}&rule={world.one.pk}"
+    place = f"{PAGE}?domain=hr&gap={world.wide.pk}"
     page = client_as("product_manager").get(place).content.decode()
     assert f'name="gap" value="{world.wide.pk}" checked' in page
-    assert f'name="rule" value="{world.one.pk}" checked' in page
     assert "fewer wrong answers" in page and "Nothing is picked" not in page
 
 
@@ -239,7 +220,7 @@ def test_a_tick_swaps_the_figures_alone(world, client_as):
 
 
 def test_ticks_of_other_pages_of_the_list_are_kept(world, client_as, monkeypatch):
-    monkeypatch.setattr(selectors, "SIZE", 1)
+    monkeypatch.setattr(views, "SIZE", 1)
     client = client_as("product_manager")
     first = client.get(f"{PAGE}?domain=hr").context
     last = client.get(f"{PAGE}?domain=hr&after={first['page'].next_key}&gap={world.wide.pk}")
@@ -248,19 +229,19 @@ def test_ticks_of_other_pages_of_the_list_are_kept(world, client_as, monkeypatch
 
 
 def test_roles_see_the_same_and_act_by_their_role(world, user_with, client):
-    place = f"{PAGE}?domain=hr&gap={world.wide.pk}&rule={world.one.pk}"
+    place = f"{PAGE}?domain=hr&gap={world.wide.pk}"
     offers = {}
     for role in ("expert", "reviewer", "admin", "product_manager"):
         client.force_login(user_with(role))
         page = client.get(place).content.decode()
         assert "fewer wrong answers" in page
-        offers[role] = "Draft the suggested rule" in page, "Assign them" in page
+        offers[role] = "Draft the suggested rule" in page, "Assign it" in page
     assert offers["expert"] == offers["admin"] == (True, True)
     assert offers["product_manager"] == (False, True) and offers["reviewer"] == (False, False)
 
 
 def test_drafting_makes_the_experts_own_drafts_once_and_publishes_nothing(world, user_with, client):
-    sent = {"domain": "hr", "gap": world.wide.pk, "rule": world.one.pk}
+    sent = {"domain": "hr", "gap": world.wide.pk}
     client.force_login(user_with("product_manager"))
     assert client.post(f"{PAGE}draft/", sent).status_code == 403
     expert = user_with("expert")
@@ -305,16 +286,16 @@ def test_empty_states_say_what_to_do_next(client_as):
 
 def test_the_csv_says_what_the_page_says(world, client_as):
     answer = client_as("product_manager").get(
-        f"{PAGE}choice.csv?domain=hr&gap={world.wide.pk}&gap={world.never.pk}&rule={world.one.pk}"
+        f"{PAGE}choice.csv?domain=hr&gap={world.wide.pk}&gap={world.never.pk}"
     )
     rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
-    plan = world.plan(gaps=[world.wide, world.never], rules=[world.one])
+    plan = world.plan(world.wide, world.never)
     picks = {(row["row"], row["id"]): row for row in rows if row["row"] != "total"}
     assert float(picks["gap", str(world.wide.pk)]["value"]) == pytest.approx(
         plan.found.misses.value, rel=1e-4
     )
     assert picks["gap", str(world.never.pk)]["value"] == ""
-    assert picks["suggested rule", str(world.one.pk)]["pairs_told_apart"] == "1"
+    assert picks["gap", str(world.wide.pk)]["pairs_told_apart"] == "3"
     totals = {row["what"]: row for row in rows if row["row"] == "total"}
     assert totals["Samples to write"]["value"] == str(plan.samples) and len(totals) == len(plan.lines)
 
@@ -322,15 +303,14 @@ def test_the_csv_says_what_the_page_says(world, client_as):
 def test_the_api_gives_the_same_figures(world, client_as):
     client = client_as("reviewer")
     place = "/api/v1/evaluation/what-if"
-    found = client.get(f"{place}?domain=hr&gap={world.wide.pk},{world.told.pk}&rule={world.one.pk}").json()
-    plan = world.plan(gaps=[world.wide], rules=[world.one])
+    found = client.get(f"{place}?domain=hr&gap={world.wide.pk},{world.told.pk}").json()
+    plan = world.plan(world.wide)
     figures = {one["key"]: one for one in found["figures"]}
     assert figures["gain"]["value"] == plan.found.gain.value and figures["gain"]["low"] == plan.found.gain.low
     assert figures["reading"]["value"] is None and found["left_out"] == 1 and found["pairs"] == 3
-    assert [(one["gap"], one["rule"]) for one in found["picks"]] == [
-        (world.wide.pk, None),
-        (world.wide.pk, world.one.pk),
-    ]
+    (pick,) = found["picks"]
+    assert (pick["gap"], pick["labelled_requests"], pick["wrong_of_them"]) == (world.wide.pk, 13, 5)
+    assert (pick["tools"], pick["tools_measured"]) == (4, 3)
     assert client.get(f"{place}?domain=hr&gap=one").status_code == 400
     assert client.get(place).status_code == 400
     assert client.get(f"{place}?domain=nowhere").status_code == 404
@@ -341,7 +321,6 @@ def test_a_page_costs_the_same_queries_for_few_gaps_and_for_many(world, client_a
 
     def look():
         picked = "&".join(f"gap={pk}" for pk in (row.pk for row in counted().clusters["hr"]))
-        picked += "".join(f"&rule={pk}" for pk in RuleSuggestion.objects.values_list("pk", flat=True))
         with CaptureQueriesContext(connection) as made:
             assert client.get(f"{PAGE}?domain=hr&{picked}").status_code == 200
         return len(made)

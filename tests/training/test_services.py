@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -243,3 +244,16 @@ def test_bases_are_read_from_the_environment(tmp_path, given, bases):
         [sys.executable, "-c", asked], env=clean | known | given, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == bases
+
+
+def test_progress_of_a_run_spans_its_stages(tmp_path):
+    told = []
+    ctx = SimpleNamespace(progress=lambda *progress: told.append(progress))
+    stages_of_run = [{"stage": "stage1", "seconds": 60.0}, {"stage": "stage2", "seconds": 90.0}]
+    half = {"event": "progress", "done": 5, "total": 10, "note": "loss 2.0"}
+    for planned in (stages_of_run, [{**one, "seconds": None} for one in stages_of_run]):
+        run = SimpleNamespace(stages=planned)
+        for stage, label in (("stage1", "stage 1"), ("stage2", "stage 2")):
+            stages.Watcher(ctx, run, tmp_path, stage, label).on_event(half)
+    assert [progress[:2] for progress in told] == [(30, 150), (105, 150), (5, 10), (5, 10)]
+    assert told[1][2] == "stage 2: loss 2.0"

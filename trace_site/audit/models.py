@@ -49,9 +49,6 @@ class AuditEntry(models.Model):
             models.Index(fields=["action", "-at", "-id"], name="audit_entry_action"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.action} {self.object_label}"
-
 
 class AuditChange(models.Model):
     """A row that was inserted, updated or deleted; triggers write it."""
@@ -83,9 +80,6 @@ class AuditChange(models.Model):
             models.Index(fields=["table_name", "-at", "-id"], name="audit_change_table"),
             models.Index(fields=["actor_id", "-at", "-id"], name="audit_change_actor"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.operation} {self.table_name} {self.row_id}"
 
 
 def record(*, actor: Any, action: str, obj: models.Model, detail: dict[str, Any] | None = None) -> None:

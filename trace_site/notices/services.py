@@ -54,9 +54,6 @@ class Notice(models.Model):
             models.Index(fields=["read_at"], condition=models.Q(read_at__isnull=False), name="notices_read"),
         ]
 
-    def __str__(self) -> str:
-        return self.text
-
 
 class NoticeChoice(models.Model):
     """Kinds of notices a person wants over a channel too; none unless chosen."""
@@ -70,9 +67,6 @@ class NoticeChoice(models.Model):
     class Meta:
         app_label = "trace_site"
         constraints = [models.UniqueConstraint(fields=["user", "channel"], name="one_choice_a_channel")]
-
-    def __str__(self) -> str:
-        return f"{self.user_id}, {self.channel}: {', '.join(self.kinds)}"
 
 
 def channels() -> dict[str, str]:

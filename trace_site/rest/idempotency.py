@@ -37,9 +37,6 @@ class IdempotencyKey(models.Model):
         app_label = "trace_site"
         constraints = [models.UniqueConstraint(fields=["user", "key"], name="one_answer_per_key")]
 
-    def __str__(self) -> str:
-        return f"{self.method} {self.path} {self.key}"
-
 
 class Replay(Exception):
     """The answer is known already; `response` repeats it."""

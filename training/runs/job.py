@@ -56,9 +56,8 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
         expected = {one.stage: one.seconds for one in estimate(recipe, run.snapshot).stages}
         with ctx.guard():
             run.hardware = hardware_facts(settings.ML_THREADS)
-            # the seconds tell those who watch what is left after the stage that the job is in
-            stages = [{**asdict(step), "seconds": expected.get(step.stage)} for step in plan]
-            Run.objects.filter(pk=run.pk).update(hardware=run.hardware, stages=stages)
+            run.stages = [{**asdict(step), "seconds": expected.get(step.stage)} for step in plan]
+            run.save(update_fields=["hardware", "stages"])
         last: Trained | None = None
         for step in plan:
             last = trained(ctx, run, step, snapshot, last.export if last else None)

@@ -188,13 +188,7 @@ def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int], no
     made |= {stage["key"]: made.get(stage["key"], run.pk) for stage in run.stages}
     seconds = found.seconds.value
     if job.state == Job.State.RUNNING and job.seconds_left is not None:
-        # the job shows the progress of one stage; its note begins with the stage's name
-        told, names = job.note.lower(), [one.stage for one in found.stages]
-        here = "plain" if "plain" in told else "stage2" if told.startswith("stage 2") else "stage1"
-        later = found.stages[names.index(here) + 1 :] if here in names else []
-        rest = sum(one.seconds or 0.0 for one in later)
-        basis = "this stage from its own rate, later stages estimated"
-        return QueueEntry(job, run, job.seconds_left + rest, basis)
+        return QueueEntry(job, run, float(job.seconds_left), "from its own rate")
     if job.state == Job.State.RUNNING and job.started_at is not None and seconds is not None:
         seconds = max(0.0, seconds - (now - job.started_at).total_seconds())
     return QueueEntry(job, run, seconds, found.seconds.basis)

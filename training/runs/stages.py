@@ -49,7 +49,7 @@ def run_stage(
     init: Path | None = None,
 ) -> Path:
     """Run `python -m training.ml STAGE` to its end and return the export."""
-    watcher = Watcher(ctx, run, folder, label)
+    watcher = Watcher(ctx, run, folder, stage, label)
     export, asked = folder / "export", folder / "asked.yaml"
     if not finished(folder):
         wait_for_predecessor(ctx, folder)
@@ -116,15 +116,21 @@ def wait_for_predecessor(ctx: JobContext, folder: Path, seconds: float = 120.0) 
 class Watcher:
     """Reads what a trainer writes; keeps the job's row, the curves and the log tail up to date."""
 
-    def __init__(self, ctx: JobContext, run: Run, folder: Path, label: str) -> None:
-        self.ctx, self.run, self.folder, self.label = ctx, run, folder, label
+    def __init__(self, ctx: JobContext, run: Run, folder: Path, stage: str, label: str) -> None:
+        self.ctx, self.run, self.folder, self.stage, self.label = ctx, run, folder, stage, label
         self.offset = 0
         self.copied = 0.0
 
     def on_event(self, event: Event) -> None:
+        """The job's progress is of all stages, in the seconds that they were expected to take; of this stage alone, in
+        steps, where that is not known."""
         if event.get("event") == "progress" and event.get("total"):
-            note = f"{self.label}: {event.get('note', '')}"
-            self.ctx.progress(int(event["done"]), int(event["total"]), note)
+            done, total = int(event["done"]), int(event["total"])
+            seconds = [row.get("seconds") or 0.0 for row in self.run.stages]
+            at = [row["stage"] for row in self.run.stages].index(self.stage) if seconds else 0
+            if (whole := round(sum(seconds))) > 0:
+                done, total = round(sum(seconds[:at]) + seconds[at] * done / total), whole
+            self.ctx.progress(done, total, f"{self.label}: {event.get('note', '')}")
 
     def tick(self) -> None:
         self.ctx.check()
