@@ -10,7 +10,7 @@ from evaluation.benchmarks import selectors
 from evaluation.core.comparison import TaughtCell
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import BETTER, WORSE
-from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
+from evaluation.taught.selectors import Taught, TaughtPart, answers_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
 from training.registry import registry
@@ -18,7 +18,7 @@ from training.registry.selectors import alias_names
 
 # Figures of what the rules taught: champion, control and embedding beside each other, a figure a tier and decoding.
 #
-# In: a part of `taught.selectors`. Out: dots whose title is the answer, each row linked to the predictions it counts.
+# In: a part of `taught.selectors`. Out: dots whose title is the answer, each row linked to the answers it counts.
 
 LABELS = {
     ALL: "all requests",
@@ -58,7 +58,7 @@ def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChar
 
 def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
     chosen = {name: value for name, value in (("group", cell.group), ("domain", cell.domain)) if value != ALL}
-    return predictions_url(part.champion, **chosen)
+    return answers_url(part.champion, **chosen)
 
 
 @require_GET

@@ -2,11 +2,12 @@
 
 import pytest
 
-from evaluation.models import Benchmark, BenchmarkItem, RuleTestResult
+from evaluation.models import Benchmark, LabelledRequest
 from evaluation.taught.selectors import taught
 from evaluation.taught.views import draw
 from synthesis.models import SnapshotSample
 from tests.factories import (
+    answer_tests,
     make_evaluation,
     make_model,
     make_rule,
@@ -65,7 +66,7 @@ def answered(tool, of, model, found, decode="trace", code=""):
         decode=decode,
     )
     with thawed():
-        for item in BenchmarkItem.objects.filter(benchmark=of, position__lt=8):
+        for item in LabelledRequest.objects.filter(benchmark=of, position__lt=8):
             item.data["rule"] = "SLIP_YEAR"
             item.save()
     return made
@@ -220,11 +221,11 @@ def test_rule_page_counts_its_requests_beside_control_and_embedding(expert, meas
     assert len(listed) == 8 and all(row.cited == [("SLIP_YEAR", rule.pk)] for row in listed)
     assert all(row.cites_right for row in listed)
     elsewhere = expert.get(hard["needless_url"]).context["shown"]
-    assert [row.prediction.item.position for row in elsewhere] == list(range(8, 16))
+    assert [row.answer.item.position for row in elsewhere] == list(range(8, 16))
 
 
 def test_rule_page_counts_its_tests_with_champion_and_control(expert, measured, rule, models):
-    RuleTestResult.objects.create(model=models[0], version=rule.published, passed=1, total=1, results=[])
+    answer_tests(models[0], rule.published, True)
     champion, control = helped(expert, rule).context["help"]["tests"]
     assert (champion[2].passed, control[2]) == (1, None)
 

@@ -56,7 +56,8 @@ def forget_old() -> int:
 def _deleted(rows: QuerySet[RetrievalRequest]) -> int:
     gone = 0
     while found := list(rows.order_by("pk").values_list("pk", flat=True)[:AT_ONCE]):
-        gone += RetrievalRequest.objects.filter(pk__in=found).delete()[0]
+        _, deleted = RetrievalRequest.objects.filter(pk__in=found).delete()
+        gone += deleted.get(RetrievalRequest._meta.label, 0)
     return gone
 
 

@@ -1,7 +1,7 @@
 """What the rules taught, in single requests: the page before and after, and a rule's own requests.
 
 Before and after: ten requests, what the control answered, what the champion answers now, and both traces. Drawn by a
-seed from stored predictions of shown benchmarks. An answer is right when its first tool is one of the right tools.
+seed from stored answers of shown benchmarks. An answer is right when its first tool is one of the right tools.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.items import is_exception
 from evaluation.core.metrics import cited_codes
 from evaluation.coverage.grouped import sorting_now
-from evaluation.models import BenchmarkItem, Prediction
+from evaluation.models import Answer, LabelledRequest
 from evaluation.taught.selectors import Taught, TaughtPart, rule_help, taught
 from rules.models import Rule
 from synthesis.samples.checks import tools_near, trace_spans
@@ -59,7 +59,7 @@ class AnsweredRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawnRequest:
-    item: BenchmarkItem
+    item: LabelledRequest
     part: TaughtPart
     group: str
     outcome: str
@@ -118,7 +118,7 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
     right: dict[int, dict[int, bool]] = {
         one.pk: {} for part in parts for one in (part.champion, part.control) if one
     }
-    rows = Prediction.objects.filter(evaluation__in=right).order_by()
+    rows = Answer.objects.filter(evaluation__in=right).order_by()
     about: dict[int, tuple[str, bool]] = {}  # domain of an item, and whether it is an exception
     columns = ("evaluation", "item", "item__domain", "scores", "item__data__side")
     for evaluation, item, domain, scores, side in rows.values_list(*columns):
@@ -141,7 +141,7 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
 
 def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
     evaluations = {side.pk for one in chosen for side in (one.part.champion, one.part.control) if side}
-    found = Prediction.objects.filter(evaluation__in=evaluations, item__in=[one.item for one in chosen])
+    found = Answer.objects.filter(evaluation__in=evaluations, item__in=[one.item for one in chosen])
     rows = list(found.select_related("item", "evaluation"))
     named = {name for row in rows for name in (*row.item.data["tools"], *row.output.get("tools", ()))}
     names = tools_near(named, [str(row.output.get("trace") or "") for row in rows])
@@ -150,7 +150,7 @@ def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
     codes = cited_codes(texts, Rule.objects.values_list("code", flat=True))
     rules = {rule.code: rule for rule in Rule.objects.filter(code__in=codes).select_related("published")}
 
-    def answer(row: Prediction) -> dict[str, Any]:
+    def answer(row: Answer) -> dict[str, Any]:
         gold, trace = row.item.data["tools"], str(row.output.get("trace") or "")
         cited = cited_codes(trace, rules)
         return {
@@ -158,7 +158,7 @@ def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
             "right": row.scores["hit@1"] >= 1,
             "spans": trace_spans(trace, names, gold, cited) if trace else [],
             "cited": cited,
-            "prediction": row,
+            "answer": row,
         }
 
     by = {(row.evaluation_id, row.item_id): row for row in rows}
