@@ -154,25 +154,22 @@ class Measured:
             make_evaluation(*given, benchmark=self.test, decode=decode, model=model)
 
     def kept_out(self, model: Any) -> None:
-        from catalog.core.words import text_key
-        from evaluation.models import KeptOutAnswer
-        from evaluation.results.kept_out import drawn_samples
+        from evaluation.models import Answer, LabelledRequest
+        from evaluation.results.unanswered import Unanswered
         from synthesis.models import Sample
+        from trace_site.jobs import Job
 
+        asked = [one for one, _ in Unanswered.kept_out(model).requests if one.sample_id][:KEPT_OUT]
+        samples = Sample.objects.in_bulk([one.sample_id for one in asked])
         by_name = {tool.name: tool for tool in self.tools}
-        answers = dict(
-            Sample.objects.filter(pk__in=[pk for pk, _ in drawn_samples(model)]).values_list("pk", "answer")
-        )
-        KeptOutAnswer.objects.bulk_create(
-            KeptOutAnswer(
-                model=model,
-                sample_id=pk,
-                text_key=text_key(query),
-                tools=[self.guess(by_name[answers[pk][0]])],
-                embedding=[self.guess(by_name[answers[pk][0]])],
-            )
-            for pk, query in drawn_samples(model)[:KEPT_OUT]
-        )
+        job = Job.objects.create(kind="rule_tests", state="done")
+        LabelledRequest.objects.bulk_create(asked)
+        made = []
+        for one in asked:
+            gold = by_name[samples[one.sample_id].answer[0]]
+            of = {"item": one, "job": job}
+            made += [Answer(model=by, output={"tools": [self.guess(gold)]}, **of) for by in (model, None)]
+        Answer.objects.bulk_create(made)
 
     def requests(self, model: Any) -> None:
         from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""Frozen benchmarks, evaluations, and one prediction per item: every table is computed from predictions."""
+"""Frozen benchmarks and evaluations; labelled requests and the answers to them, from which every figure is computed."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -58,20 +58,6 @@ class Benchmark(models.Model):
         return f"{self}, {self.tier} tier" if self.tier else str(self)
 
 
-class BenchmarkItem(models.Model):
-    benchmark = models.ForeignKey(Benchmark, on_delete=models.CASCADE, related_name="items")
-    position = models.PositiveIntegerField()
-    domain = models.CharField(max_length=60)
-    query = models.ForeignKey(LabelledQuery, null=True, on_delete=models.PROTECT, related_name="+")
-    data = models.JSONField(help_text="the item as imported; MCQ options already in their shuffled order")
-
-    class Meta:
-        ordering = ["benchmark", "position"]
-        constraints = [
-            models.UniqueConstraint(fields=["benchmark", "position"], name="one_item_per_position")
-        ]
-
-
 class Evaluation(models.Model):
     """One model (or the embedding baseline, when model is null) on one benchmark with one decoding."""
 
@@ -126,17 +112,6 @@ GIVEN_DOMAIN: dict[str, str] = {
 }
 
 
-class Prediction(models.Model):
-    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="predictions")
-    item = models.ForeignKey(BenchmarkItem, on_delete=models.PROTECT, related_name="predictions")
-    output = models.JSONField(help_text="{tools, ranked, scores, trace, raw, off_vocabulary, letter}")
-    scores = models.JSONField(default=dict, help_text="{metric: value} of this item")
-
-    class Meta:
-        ordering = ["evaluation", "item"]
-        constraints = [models.UniqueConstraint(fields=["evaluation", "item"], name="one_prediction_per_item")]
-
-
 class Calibration(models.Model):
     """How far answers of a model can be trusted, fitted on the development benchmarks it has answered."""
 
@@ -179,7 +154,7 @@ class GateReport(models.Model):
     counted_from = models.JSONField(
         default=dict,
         help_text="{rule: of deciding, weights: [digests], backends, evaluations: [keys], benchmarks: [ids], "
-        "rule_tests: [ids], groups: hash of what sorts them, answers: hash of groups and scores}",
+        "rule_tests: [ids of versions], groups: hash of what sorts them, answers: hash of groups and scores}",
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="gate_reports")
     created_at = models.DateTimeField(db_default=Now())
@@ -205,36 +180,6 @@ class ClusterPlace(models.Model):
     x = models.IntegerField()
     y = models.IntegerField()
     radius = models.IntegerField()
-
-
-class RuleTestResult(models.Model):
-    """What a model answered to the tests of one rule version through one backend. None of them ever changes, so this
-    stays true."""
-
-    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="rule_tests")
-    version = models.ForeignKey(RuleVersion, on_delete=models.PROTECT, related_name="test_results")
-    backend = models.CharField(
-        max_length=20,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="empty: our own engine; completions: a server in its place",
-    )
-    passed = models.PositiveIntegerField()
-    total = models.PositiveIntegerField()
-    results = models.JSONField(
-        help_text="[{query, tools, found}] in the order of the tests; found: ranked names"
-    )
-    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        ordering = ["version", "model"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["model", "version", "backend"], name="one_test_result_per_backend"
-            )
-        ]
 
 
 # Requests that programs asked the endpoint: a share of them in a log, and the counts of all.
@@ -326,34 +271,106 @@ class RetrievalRequest(models.Model):
         ]
 
 
-# What look-alikes cost: requests kept out of training, what is chosen for them, and the count of all that.
+# The ledger: requests of which the right tools are known, and what was answered to them.
+
+# what a labelled request is of, by its origin
+REFERENCES = {"benchmark": "benchmark", "rule_test": "version", "sample": "sample", "report": "request"}
 
 
-class KeptOutAnswer(models.Model):
-    """What a model and the embedding choose for a labelled request that no benchmark holds and the model did not learn
-    from: an approved sample outside its snapshot, or a reported request."""
+class LabelledRequest(models.Model):
+    """Append-only; that of a sample or a report goes with it, and has its text and its right tools there."""
 
-    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="kept_out")
-    sample = models.ForeignKey(Sample, null=True, on_delete=models.CASCADE, related_name="+")
-    request = models.ForeignKey(RetrievalRequest, null=True, on_delete=models.CASCADE, related_name="+")
+    class Origin(models.TextChoices):
+        BENCHMARK = "benchmark"
+        RULE_TEST = "rule_test", "test of a rule"
+        SAMPLE = "sample", "kept-out sample"
+        REPORT = "report"
+
+    origin = models.CharField(max_length=9, choices=Origin, default=Origin.BENCHMARK)
+    benchmark = models.ForeignKey(Benchmark, null=True, on_delete=models.CASCADE, related_name="items")
+    version = models.ForeignKey(
+        RuleVersion, null=True, db_index=False, on_delete=models.PROTECT, related_name="+"
+    )
+    sample = models.ForeignKey(Sample, null=True, db_index=False, on_delete=models.CASCADE, related_name="+")
+    request = models.ForeignKey(
+        RetrievalRequest, null=True, db_index=False, on_delete=models.CASCADE, related_name="+"
+    )
+    position = models.PositiveIntegerField(null=True, help_text="in its benchmark, or among the tests")
     text_key = models.CharField(
-        max_length=64, help_text="of the text that was asked: an edited one is asked again"
+        max_length=64,
+        blank=True,
+        help_text="of the text of a sample or report: an edited one is another request",
     )
-    tools = models.JSONField(help_text="names, as the model ranks them")
-    embedding = models.JSONField(
-        null=True, help_text="names, as the embedding ranks them; null: nothing was embedded"
+    domain = models.CharField(max_length=60, blank=True)
+    query = models.ForeignKey(LabelledQuery, null=True, on_delete=models.PROTECT, related_name="+")
+    data = models.JSONField(
+        default=dict,
+        help_text="a benchmark's as imported, MCQ options already in their shuffled order; of a test {query, tools}",
     )
-    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        ordering = ["benchmark", "position"]
         constraints = [
-            models.UniqueConstraint(fields=["model", "sample"], name="one_answer_to_a_sample"),
-            models.UniqueConstraint(fields=["model", "request"], name="one_answer_to_a_request"),
+            models.UniqueConstraint(fields=["benchmark", "position"], name="one_item_per_position"),
+            models.UniqueConstraint(fields=["version", "position"], name="one_request_per_test"),
+            models.UniqueConstraint(fields=["sample", "text_key"], name="one_request_per_sample_text"),
+            models.UniqueConstraint(fields=["request", "text_key"], name="one_request_per_report_text"),
             models.CheckConstraint(
-                condition=models.Q(sample=None) ^ models.Q(request=None), name="answer_to_one_thing"
+                condition=models.Q(
+                    *(
+                        models.Q(
+                            origin=origin, **{f"{one}__isnull": one != of for one in REFERENCES.values()}
+                        )
+                        for origin, of in REFERENCES.items()
+                    ),
+                    _connector=models.Q.OR,
+                ),
+                name="request_of_its_origin",
             ),
         ]
+
+
+class Answer(models.Model):
+    """Append-only: what was answered in an evaluation, or by a model (null: the embedding) that was asked outside of
+    benchmarks, in fast decoding. Those of the model and of the embedding that one job asked belong together."""
+
+    evaluation = models.ForeignKey(Evaluation, null=True, on_delete=models.CASCADE, related_name="answers")
+    item = models.ForeignKey(LabelledRequest, on_delete=models.CASCADE, related_name="answers")
+    model = models.ForeignKey(Model, null=True, db_index=False, on_delete=models.PROTECT, related_name="+")
+    backend = models.CharField(
+        max_length=20,
+        blank=True,
+        db_default="",
+        help_text="empty: our own engine; completions: a server in its place; of an evaluation: see its hardware",
+    )
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
+    output = models.JSONField(
+        help_text="{tools, ranked, scores, trace, raw, off_vocabulary, letter, clause}; outside of evaluations {tools, "
+        "scores, clause}, without words of the request"
+    )
+    scores = models.JSONField(
+        default=dict, help_text="{metric: value} of this answer; of a rule's test {passed}"
+    )
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["evaluation", "item"]
+        constraints = [
+            models.UniqueConstraint(fields=["evaluation", "item"], name="one_answer_per_item"),
+            models.UniqueConstraint(fields=["model", "item", "backend"], name="one_answer_of_a_model"),
+            models.UniqueConstraint(
+                fields=["item", "job"],
+                condition=models.Q(evaluation=None, model=None),
+                name="one_answer_of_the_embedding",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(evaluation=None) | models.Q(model=None, job=None, backend=""),
+                name="asked_once_or_in_an_evaluation",
+            ),
+        ]
+
+
+# What look-alikes cost, as counted last.
 
 
 class Count(models.Model):

@@ -181,7 +181,7 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     from evaluation.core.metrics import item_scores
     from evaluation.core.report import answers as beside
     from evaluation.core.report import retrieval_report
-    from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+    from evaluation.models import Answer, Benchmark, Evaluation, LabelledRequest
     from rules.models import Rule
 
     number = next(_numbers)
@@ -192,7 +192,7 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     rows, given = [], []
     for position, (gold, tools, *more) in enumerate(answers):
         data = {"query": f"query {position}", "tools": [gold.name], **(more[1] if len(more) > 1 else {})}
-        item, _ = BenchmarkItem.objects.get_or_create(
+        item, _ = LabelledRequest.objects.get_or_create(
             benchmark=benchmark, position=position, defaults={"domain": gold.domain_id, "data": data}
         )
         rows.append({**data, "id": str(item.pk), "domain": gold.domain_id})
@@ -204,17 +204,30 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     evaluation = Evaluation.objects.create(benchmark=benchmark, **{**fields, **overrides})
     for row, item, one in zip(given, rows, found, strict=True):
         scores = item_scores(row, item, decode) | ({} if one.ranked else {"cited": list(one.cited)})
-        Prediction.objects.create(evaluation=evaluation, item_id=int(row["id"]), output=row, scores=scores)
+        Answer.objects.create(evaluation=evaluation, item_id=int(row["id"]), output=row, scores=scores)
     return evaluation
+
+
+def answer_tests(model: Any, version: Any, *passed: Any) -> None:
+    """A model has answered the tests of a rule version, one after the other right or wrong."""
+    from evaluation.models import Answer, LabelledRequest
+
+    for position, right in enumerate(passed):
+        test = version.tests[position] if version.tests else {"query": f"q{position}", "tools": ["Pay/A"]}
+        item, _ = LabelledRequest.objects.get_or_create(
+            origin="rule_test", version=version, position=position, defaults={"data": test}
+        )
+        output, scores = {"tools": test["tools"] if right else ["Pay/B"]}, {"passed": float(right)}
+        Answer.objects.create(model=model, item=item, output=output, scores=scores)
 
 
 def sort_requests(monkeypatch: Any, groups: dict[int, str]) -> None:
     """Requests of any benchmark lie in these groups, by their position, whatever rules and clusters say."""
     from evaluation.coverage.grouped import Sorting
-    from evaluation.models import BenchmarkItem
+    from evaluation.models import LabelledRequest
 
     def of(_: Sorting, benchmark: int) -> dict[int, str]:
-        items = BenchmarkItem.objects.filter(benchmark=benchmark).values_list("pk", "position")
+        items = LabelledRequest.objects.filter(benchmark=benchmark).values_list("pk", "position")
         return {item: groups.get(position, "") for item, position in items}
 
     monkeypatch.setattr(Sorting, "of", of)

@@ -14,7 +14,16 @@ ROWS = re.findall(
     r"^\| `(\w+_\w+)` \| [^|]+ \| ([^|]+) \|$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE
 )
 LISTED = dict(ROWS)
-STATES = {"rules_changerequest": {"state": "applied"}}
+STATES = {
+    "rules_changerequest": {"state": "applied"},
+    "evaluation_labelledrequest": {
+        "origin": "benchmark",
+        "version_id": None,
+        "sample_id": None,
+        "request_id": None,
+    },
+    "evaluation_answer": {"model_id": None, "job_id": None, "backend": ""},
+}
 # a value of a type, and another one
 VALUES = {
     "int2": ("1", "2"),
@@ -122,7 +131,9 @@ def test_every_table_that_calls_itself_frozen_stands_in_the_docs():
 
 
 def test_a_benchmark_that_is_complete_takes_no_item(one_row_each):
-    columns = "id, benchmark_id, position, domain, data"
-    insert = f"INSERT INTO evaluation_benchmarkitem ({columns}) VALUES (2, 1, 2, '', '{{}}')"
+    columns = "id, origin, benchmark_id, position, domain, text_key, data"
+    insert = (
+        f"INSERT INTO evaluation_labelledrequest ({columns}) VALUES (2, 'benchmark', 1, 2, '', '', '{{}}')"
+    )
     with pytest.raises(IntegrityError, match="benchmark 1 is frozen: no item comes in"), transaction.atomic():
         sql(insert)

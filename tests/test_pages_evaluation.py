@@ -1,4 +1,4 @@
-"""Result pages: the matrix, the figure, predictions and paired comparisons."""
+"""Result pages: the matrix, the figure, answers and paired comparisons."""
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_what_was_stored_before_a_metric_was_added_shows_a_dash_for_it(
         (tools[0], ["New/GetSlip"]), model=make_model(), decode=decode, benchmark=new.benchmark
     )
     old.metrics = without(newer, old.metrics)
-    (row,) = old.predictions.all()
+    (row,) = old.answers.all()
     row.scores = without(newer, row.scores)
     with thawed():
         old.save()
@@ -208,7 +208,7 @@ def test_results_show_what_is_being_measured(client_as):
     assert "valuate model 7" in client_as("reviewer").get("/evaluation/").content.decode()
 
 
-def test_predictions_are_filtered_and_lead_to_the_playground(client_as, results):
+def test_answers_are_filtered_and_lead_to_the_playground(client_as, results):
     url = f"/evaluation/{results[1].pk}/"
     client = client_as("expert")
     wrong = client.get(url, {"only": "wrong"})
@@ -253,18 +253,18 @@ def test_answers_that_follow_their_trace_are_counted_and_lead_to_the_others(clie
         assert linked in client.get(url).content.decode()
     for trace, positions in (("follows", [0, 1]), ("differs", [2]), ("silent", [3]), ("other", [0, 1, 2, 3])):
         shown = client.get(url, {"trace": trace}).context["shown"]
-        assert [row.prediction.item.position for row in shown] == positions
+        assert [row.answer.item.position for row in shown] == positions
     page = client.get(url, {"trace": "differs"}).content.decode()
     assert "ends with" in page and "/catalog/tools/named/Old/GetSlip" in page
 
 
-def test_predictions_stored_before_traces_were_compared_read_as_not_measured(client_as, results):
+def test_answers_stored_before_traces_were_compared_read_as_not_measured(client_as, results):
     Evaluation.objects.update(metrics=without_following(results[0].metrics))
     client, url = client_as("expert"), f"/evaluation/{results[0].pk}/"
     for page in (client.get(url), client.get(f"/evaluation/models/{results[0].model_id}/")):
         assert "not measured" in page.content.decode()
     assert [row.trace for row in client.get(url).context["shown"]] == ["", "", ""]
-    assert [row.prediction for row in client.get(url, {"trace": "silent"}).context["shown"]] == []
+    assert [row.answer for row in client.get(url, {"trace": "silent"}).context["shown"]] == []
 
 
 def without_following(metrics):
@@ -285,9 +285,9 @@ def test_a_model_that_writes_no_trace_is_not_said_to_be_unmeasured(client_as, to
     assert "its trace" not in client.get(f"/evaluation/{ranked.pk}/").content.decode()
 
 
-def test_predictions_are_filtered_by_group(client_as, results):
+def test_answers_are_filtered_by_group(client_as, results):
     shown = client_as("expert").get(f"/evaluation/{results[0].pk}/", {"group": "covered"}).context["shown"]
-    assert [row.prediction.item.position for row in shown] == [0, 1]
+    assert [row.answer.item.position for row in shown] == [0, 1]
 
 
 def test_comparison_is_paired_over_the_same_queries(client_as, results):

@@ -3,10 +3,10 @@
 import pytest
 
 from evaluation.core.confidence import AnswerVerdict
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction, RuleTestResult
+from evaluation.models import Answer, Benchmark, Evaluation, LabelledRequest
 from evaluation.retrieval import retriever
 from evaluation.retrieval.engine import Question
-from tests.factories import known_models, make_model, make_rule, make_run, make_tool
+from tests.factories import answer_tests, known_models, make_model, make_rule, make_run, make_tool
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove, Run
 from training.registry import registry
@@ -161,15 +161,14 @@ def test_tools_newer_than_the_model_are_named_and_listed(client_as, rule, monkey
 
 def test_examples_are_what_the_model_answers_and_one_request_that_no_tool_fits(client_as, rule):
     model = make_model()
-    tests = [{"query": "my slip of May 2024", "tools": ["Pay/GetSlip"], "found": ["OldPay/GetSlip"]}]
-    RuleTestResult.objects.create(model=model, version=rule.published, passed=0, total=1, results=tests)
+    answer_tests(model, rule.published, False)
     benchmark = Benchmark.objects.create(
         name="outside-development", kind="outside", is_development=True, hash="h", count=1
     )
-    item = BenchmarkItem.objects.create(
+    item = LabelledRequest.objects.create(
         benchmark=benchmark, position=0, domain="general", data={"query": "what is for lunch", "tools": []}
     )
     made = Evaluation.objects.create(key="k", model=model, benchmark=benchmark, decode="fast", metrics={})
-    Prediction.objects.create(evaluation=made, item=item, output={"tools": []}, scores={"refused": 1.0})
+    Answer.objects.create(evaluation=made, item=item, output={"tools": []}, scores={"refused": 1.0})
     page = client_as("expert").get("/evaluation/playground/", {"model": model.pk})
     assert page.context["examples"] == [{"query": "what is for lunch", "code": ""}]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from evaluation.models import Benchmark, Evaluation, Prediction
+from evaluation.models import Answer, Benchmark, Evaluation
 from evaluation.taught.control import control_of
 from synthesis.models import SnapshotSample
 from tests.factories import (
@@ -245,7 +245,7 @@ def cited(tools):
         model=make_model(),
     )
     styles = ("explicit", "exception", "explicit", "exception")
-    rows = Prediction.objects.filter(evaluation=made).select_related("item").order_by("item")
+    rows = Answer.objects.filter(evaluation=made).select_related("item").order_by("item")
     for row, (_, codes), style in zip(rows, told, styles, strict=True):
         row.item.data |= {"rule": "SLIP_YEAR", "style": style}
         with thawed():
@@ -271,12 +271,12 @@ def cited(tools):
     ],
     ids=str,
 )
-def test_predictions_are_found_by_what_they_cite_and_what_their_request_is(client, cited, filters, positions):
+def test_answers_are_found_by_what_they_cite_and_what_their_request_is(client, cited, filters, positions):
     shown = client.get(f"/evaluation/{cited[0].pk}/", filters).context["shown"]
-    assert [row.prediction.item.position for row in shown] == positions
+    assert [row.answer.item.position for row in shown] == positions
 
 
-def test_a_prediction_shows_its_trace_and_whether_it_cites_the_rule_that_decides(client, cited):
+def test_an_answer_shows_its_trace_and_whether_it_cites_the_rule_that_decides(client, cited):
     made, rule, other = cited
     page = client.get(f"/evaluation/{made.pk}/")
     rows = page.context["shown"]
@@ -358,7 +358,7 @@ def test_every_flip_is_listed_both_ways_and_filtered(client, two, filters, found
     a, b = two
     page = client.get("/evaluation/compare/", {"a": a.pk, "b": b.pk, **filters})
     flips = page.context.get("flips", [])
-    assert [(ours.prediction.item.position, ours.right, theirs.right) for ours, theirs in flips] == found
+    assert [(ours.answer.item.position, ours.right, theirs.right) for ours, theirs in flips] == found
 
 
 def test_counts_of_flips_lead_to_their_lists_and_lengths_stand_beside(client, two):

@@ -2,10 +2,11 @@
 
 import pytest
 
-from evaluation.models import Benchmark, BenchmarkItem, RuleTestResult
+from evaluation.models import Benchmark, LabelledRequest
 from evaluation.taught.selectors import taught
 from synthesis.models import SnapshotSample
 from tests.factories import (
+    answer_tests,
     make_evaluation,
     make_model,
     make_rule,
@@ -64,7 +65,7 @@ def answered(tool, of, model, found, decode="trace", code=""):
         decode=decode,
     )
     with thawed():
-        for item in BenchmarkItem.objects.filter(benchmark=of, position__lt=8):
+        for item in LabelledRequest.objects.filter(benchmark=of, position__lt=8):
             item.data["rule"] = "SLIP_YEAR"
             item.save()
     return made
@@ -209,11 +210,11 @@ def test_rule_page_counts_its_requests_beside_control_and_embedding(expert, meas
     beside = expert.get(beside).context
     assert (beside["n"], beside["total"], beside["answer"]) == (8, 8, "")
     elsewhere = expert.get(hard["needless_url"]).context["shown"]
-    assert [row.prediction.item.position for row in elsewhere] == list(range(8, 16))
+    assert [row.answer.item.position for row in elsewhere] == list(range(8, 16))
 
 
 def test_rule_page_counts_its_tests_with_champion_and_control(expert, measured, rule, models):
-    RuleTestResult.objects.create(model=models[0], version=rule.published, passed=1, total=1, results=[])
+    answer_tests(models[0], rule.published, True)
     champion, control = helped(expert, rule).context["help"]["tests"]
     assert (champion[2].passed, control[2]) == (1, None)
 

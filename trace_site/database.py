@@ -146,10 +146,11 @@ AT_ONCE = 5000  # rows of one delete
 
 
 def delete_in_parts(rows: models.QuerySet[Any]) -> int:
-    """The oldest first; how many went."""
+    """The oldest first; how many went, without what went with them."""
     gone = 0
     while found := list(rows.order_by("pk").values_list("pk", flat=True)[:AT_ONCE]):
-        gone += rows.filter(pk__in=found).delete()[0]
+        _, deleted = rows.filter(pk__in=found).delete()
+        gone += deleted.get(rows.model._meta.label, 0)
     return gone
 
 

@@ -1,15 +1,15 @@
 """Reads behind the evaluation pages: benchmarks, evaluations, and the numbers of evaluations as tables show them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from evaluation.core.coverage import EXCEPTIONS, LINES
 from evaluation.core.metrics import ALL, LIST_METRICS, METRICS, RANKED_DECODES, RANKED_METRICS
-from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation, RuleTestResult
+from evaluation.models import GIVEN_DOMAIN, Answer, Benchmark, Evaluation, LabelledRequest
 from training.core.recipe import POCKET
 from training.models import Model, Run
 
@@ -47,12 +47,42 @@ def backend_of(model: Model) -> str:
     return SERVER if settings.TRACE_BACKEND_URL and model.run.base != POCKET else ""
 
 
-def rule_results() -> QuerySet[RuleTestResult]:
-    """What models answered to the tests of rules, each through the backend that answers for it now."""
+def asked_alone() -> QuerySet[Answer]:
+    """Answers outside of evaluations, each of a model through the backend that answers for it now."""
+    found = Answer.objects.filter(evaluation=None)
     if not settings.TRACE_BACKEND_URL:
-        return RuleTestResult.objects.filter(backend="")
-    ours = Q(model__run__base=POCKET)
-    return RuleTestResult.objects.filter(ours & Q(backend="") | ~ours & Q(backend=SERVER))
+        return found.filter(backend="")
+    served = Q(model__run__base=POCKET, backend="") | ~Q(model__run__base=POCKET) & Q(backend=SERVER)
+    return found.filter(Q(model=None) | served)
+
+
+def rule_answers() -> QuerySet[Answer]:
+    return asked_alone().filter(item__origin=LabelledRequest.Origin.RULE_TEST)
+
+
+class RuleResult(NamedTuple):
+    """What a model answered to the tests of a rule version."""
+
+    model: int
+    version: int
+    rule: int
+    code: str
+    passed: int
+    total: int
+
+
+def rule_results(**which: Any) -> list[RuleResult]:
+    """In the order of codes and versions; `which`: of `rule_answers`. One query."""
+    rule = ("item__version__rule", "item__version__rule__code")
+    rows = rule_answers().filter(**which).values_list("model", "item__version", *rule)
+    counted = rows.annotate(passed=Count("pk", filter=Q(scores__passed=1)), total=Count("pk"))
+    return [RuleResult(*row) for row in counted.order_by(rule[1], "item__version", "model")]
+
+
+def kept_out_answers(model: Model | None) -> QuerySet[Answer]:
+    """Of a model, to approved samples outside its snapshot and to reported requests; none of no model."""
+    origins = (LabelledRequest.Origin.SAMPLE, LabelledRequest.Origin.REPORT)
+    return asked_alone().filter(model__in=[model] if model else [], item__origin__in=origins)
 
 
 def backend_words(of: Evaluation) -> str:
@@ -89,7 +119,7 @@ def newest_benchmarks() -> list[Benchmark]:
 
 def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
     """The items as engines and metrics read them; the id is the row's."""
-    rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
+    rows = LabelledRequest.objects.filter(benchmark=benchmark).order_by("position")
     return [{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows]
 
 
@@ -131,7 +161,7 @@ def slices(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-# what a trace cites: its name among the numbers, what it is called, and the filter of the predictions it counts
+# what a trace cites: its name among the numbers, what it is called, and the filter of the answers it counts
 CITATIONS = (
     ("cited", "cites a rule", "the trace names any rule", "yes"),
     (

@@ -33,7 +33,7 @@ from evaluation.core.items import (
     part_of,
     random_baseline,
 )
-from evaluation.models import GIVEN_DOMAIN, Benchmark, BenchmarkItem, Evaluation
+from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation, LabelledRequest
 from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
@@ -188,7 +188,7 @@ def _store_items(benchmark: Benchmark, items: Sequence[Item], actor: Any) -> Non
             )
         LabelledQuery.objects.bulk_create(queries.values(), batch_size=2000)
     rows = [
-        BenchmarkItem(
+        LabelledRequest(
             benchmark=benchmark,
             position=position,
             domain=item.domain,
@@ -197,7 +197,7 @@ def _store_items(benchmark: Benchmark, items: Sequence[Item], actor: Any) -> Non
         )
         for position, (identity, item) in enumerate(zip(identities, items, strict=True))
     ]
-    BenchmarkItem.objects.bulk_create(rows, batch_size=2000)
+    LabelledRequest.objects.bulk_create(rows, batch_size=2000)
 
 
 # Asking for evaluations.

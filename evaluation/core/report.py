@@ -55,7 +55,7 @@ def pair_up(predictions: Sequence[Row], items: Sequence[Row]) -> list[tuple[Row,
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answered:
     """A prediction beside its item. `cited`: codes of the rules that its trace names."""
 
     row: Row
@@ -71,11 +71,11 @@ class Answer:
 
 def answers(
     predictions: Sequence[Row], items: Sequence[Row], decode: str, codes: Iterable[str] = ()
-) -> list[Answer]:
+) -> list[Answered]:
     """`codes`: of all rules, which is what a trace can cite."""
     ranked, known = decode in RANKED_DECODES, frozenset(codes)
     return [
-        Answer(
+        Answered(
             row, item, ranked, query_scores(row["tools"], item["tools"], ranked), _cited(row, known, ranked)
         )
         for row, item in pair_up(predictions, items)
@@ -88,7 +88,7 @@ def _cited(row: Row, codes: frozenset[str], ranked: bool) -> list[str]:
     return [] if ranked else cited_codes(str(wrote or row.get("trace", "")), codes)
 
 
-def retrieval_report(given: Sequence[Answer], *, seed: int = 0) -> dict[str, Any]:
+def retrieval_report(given: Sequence[Answered], *, seed: int = 0) -> dict[str, Any]:
     """What stays as it is, whatever becomes of rules and clusters: no groups but exceptions."""
     return {
         "slices": summarise(given, {}, seed=seed),
@@ -99,7 +99,7 @@ def retrieval_report(given: Sequence[Answer], *, seed: int = 0) -> dict[str, Any
 
 
 def summarise(
-    given: Sequence[Answer], groups: Mapping[str, str], *, seed: int = 0, only: Iterable[str] = ()
+    given: Sequence[Answered], groups: Mapping[str, str], *, seed: int = 0, only: Iterable[str] = ()
 ) -> dict[str, Any]:
     """{domain or "all": {group or "all": {"n", "metrics", "off_vocabulary", "following"?, "citation"?}}}.
 
@@ -112,14 +112,14 @@ def summarise(
     return result
 
 
-def _places(given: Sequence[Answer], groups: Mapping[str, str]) -> dict[tuple[str, str], list[int]]:
+def _places(given: Sequence[Answered], groups: Mapping[str, str]) -> dict[tuple[str, str], list[int]]:
     return sliced(
         (str(one.item["domain"]), groups.get(one.id, ""), EXCEPTIONS if is_exception(one.item) else "")
         for one in given
     )
 
 
-def summary_of(given: Sequence[Answer], seed: int = 0) -> dict[str, Any]:
+def summary_of(given: Sequence[Answered], seed: int = 0) -> dict[str, Any]:
     """The numbers of some queries."""
     ranked = given[0].ranked
     names = [name for name in METRICS if name in given[0].scores]
@@ -135,10 +135,10 @@ def summary_of(given: Sequence[Answer], seed: int = 0) -> dict[str, Any]:
     return summary
 
 
-def facets(given: Sequence[Answer], *, seed: int = 0) -> dict[str, dict[str, Any]]:
+def facets(given: Sequence[Answered], *, seed: int = 0) -> dict[str, dict[str, Any]]:
     """{facet: {value: numbers}} of what items say of themselves: the tier by the number of right tools, and the style
     and side of the request under its rule, where the benchmark knows them. Groups change none of it."""
-    found: dict[str, dict[str, list[Answer]]] = {}
+    found: dict[str, dict[str, list[Answered]]] = {}
     for one in given:
         for facet in FACETS:
             if value := tier_of(one.item) if facet == "tier" else one.item.get(facet):
@@ -171,7 +171,7 @@ def following(predictions: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def citation(given: Sequence[Answer], *, seed: int = 0) -> dict[str, Any]:
+def citation(given: Sequence[Answered], *, seed: int = 0) -> dict[str, Any]:
     """How often a trace names a rule, whether it is the right one, and recall with and without a citation: each a mean
     with its interval and n, None where n is 0. `correct_rule` is of the requests that a rule decides,
     `correct_rule_when_cited` of those among them whose trace names any."""
@@ -195,7 +195,7 @@ def citation(given: Sequence[Answer], *, seed: int = 0) -> dict[str, Any]:
 
 
 def same_length(
-    given: Sequence[Answer],
+    given: Sequence[Answered],
     groups: Mapping[str, str],
     embedding: Mapping[str, Sequence[str]],
     seed: int = 0,

@@ -24,7 +24,7 @@ from evaluation.core.coverage import DONE, EXCEPTIONS, LINES, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
 from evaluation.coverage.counted import ClusterCount, Outcome, counted
 from evaluation.coverage.outcomes import WINDOW, Source, reported
-from evaluation.models import BenchmarkItem, DomainPoint, RetrievalRequest
+from evaluation.models import DomainPoint, LabelledRequest, RetrievalRequest
 from rules.models import Rule, RuleSuggestion
 from rules.suggestions.selectors import proposed
 from synthesis.core.agreement import Rate, wilson
@@ -336,7 +336,7 @@ def shown_outcomes(rows: Sequence[Outcome], reader: Any) -> list[ShownOutcome]:
 
 
 TEXTS = {
-    Source.BENCHMARK: BenchmarkItem.objects.values_list("pk", "data__query", "benchmark"),
+    Source.BENCHMARK: LabelledRequest.objects.values_list("pk", "data__query", "benchmark"),
     Source.SAMPLE: Sample.objects.values_list("pk", "query", "pk"),
     Source.PRODUCTION: RetrievalRequest.objects.values_list("pk", "query", "pk"),
 }

@@ -18,7 +18,7 @@ from evaluation.core import coverage as core
 from evaluation.core.coverage import EXCEPTIONS, GROUPS, QueryGroups
 from evaluation.core.items import TARGET_SIDES
 from evaluation.core.metrics import RANKED_DECODES
-from evaluation.core.report import Answer, same_length, summarise
+from evaluation.core.report import Answered, same_length, summarise
 from evaluation.coverage.selectors import (
     Definition,
     Stamp,
@@ -29,7 +29,7 @@ from evaluation.coverage.selectors import (
     read_tools,
     stamps,
 )
-from evaluation.models import Benchmark, Evaluation, Prediction
+from evaluation.models import Answer, Benchmark, Evaluation
 from trace_site.lib.files import content_hash
 
 KEPT = 512  # evaluations that a process keeps counted
@@ -136,14 +136,14 @@ def _by_id(sorting: Sorting, of: Evaluation) -> dict[str, str]:
 OUTPUT = RawSQL("output - '{trace,raw,wrote,scores,ranked,features}'::text[]", [], JSONField())
 
 
-def answers_of(found: Sequence[Evaluation]) -> dict[int, list[Answer]]:
+def answers_of(found: Sequence[Evaluation]) -> dict[int, list[Answered]]:
     """Of each evaluation of requests; one query, none for nothing."""
-    given: dict[int, list[Answer]] = {one.pk: [] for one in found}
+    given: dict[int, list[Answered]] = {one.pk: [] for one in found}
     items = {int(row["id"]): row for one in found for row in rows_of(one.benchmark_id)}
     ranked = {one.pk: one.decode in RANKED_DECODES for one in found}
-    rows = Prediction.objects.filter(evaluation__in=given).order_by("evaluation", "item__position")
+    rows = Answer.objects.filter(evaluation__in=given).order_by("evaluation", "item__position")
     for pk, item, output, scores in rows.values_list("evaluation", "item", OUTPUT, "scores") if found else ():
-        given[pk].append(Answer(output, items[item], ranked[pk], scores, scores.get("cited") or ()))
+        given[pk].append(Answered(output, items[item], ranked[pk], scores, scores.get("cited") or ()))
     return given
 
 
@@ -180,7 +180,7 @@ IS_EXCEPTION = Q(item__data__has_key="side") & ~Q(item__data__side__in=TARGET_SI
 
 
 def group_filter(of: Evaluation, group: str) -> Q:
-    """Of its predictions, those of requests in a group."""
+    """Of its answers, those of requests in a group."""
     if group == EXCEPTIONS:
         return IS_EXCEPTION
     groups = sorting_now().of(of.benchmark_id)

@@ -12,22 +12,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.db import models
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 
 from catalog.core.words import text_key
 from catalog.models import Tool
-from evaluation.benchmarks.selectors import RESULTS, TIERS
+from evaluation.benchmarks.selectors import RESULTS, TIERS, kept_out_answers
 from evaluation.core.confusion import EMBEDDING, MODEL, Outcome
 from evaluation.core.coverage import UNCOVERED
 from evaluation.core.items import is_exception
 from evaluation.coverage.counted import counted
 from evaluation.models import (
+    Answer,
     Benchmark,
-    BenchmarkItem,
     Evaluation,
-    KeptOutAnswer,
-    Prediction,
+    LabelledRequest,
     RetrievalRequest,
 )
 from evaluation.requests.log import ANSWERED
@@ -90,8 +90,8 @@ def measured_by(model: Model | None) -> dict[int, dict[str, int]]:
 
 @lru_cache(maxsize=64)
 def firsts_of(evaluation: int) -> dict[int, str]:
-    """{item: the name it chose first, empty for none}; predictions never change. One query."""
-    rows = Prediction.objects.filter(evaluation=evaluation).values_list("item", KT("output__tools__0"))
+    """{item: the name it chose first, empty for none}; answers never change. One query."""
+    rows = Answer.objects.filter(evaluation=evaluation).values_list("item", KT("output__tools__0"))
     return {item: name or "" for item, name in rows}
 
 
@@ -109,7 +109,7 @@ class Asked(NamedTuple):
 @lru_cache(maxsize=64)
 def items_of(benchmark: int) -> tuple[Asked, ...]:
     """A benchmark never changes. One query."""
-    rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
+    rows = LabelledRequest.objects.filter(benchmark=benchmark).order_by("position")
     return tuple(
         Asked(
             pk,
@@ -126,7 +126,7 @@ def items_of(benchmark: int) -> tuple[Asked, ...]:
 @lru_cache(maxsize=64)
 def clauses_said(evaluation: int) -> dict[int, str]:
     """{item: token of the clause that decided, empty for none}, of a model that decides by clauses; one query."""
-    rows = Prediction.objects.filter(evaluation=evaluation, output__has_key="clause")
+    rows = Answer.objects.filter(evaluation=evaluation, output__has_key="clause")
     return {item: token or "" for item, token in rows.values_list("item", KT("output__clause"))}
 
 
@@ -146,7 +146,7 @@ class Standing(NamedTuple):
 
     @classmethod
     def now(cls, model: Model | None) -> "Standing":
-        answers = KeptOutAnswer.objects.filter(model=model).aggregate(n=Count("pk"), newest=Max("pk"))
+        answers = kept_out_answers(model).aggregate(n=Count("pk"), newest=Max("pk"))
         told = reported().aggregate(n=Count("pk"), newest=Max("reported_at"))
         return cls(measured_by(model), (answers["n"], answers["newest"]), (told["n"], str(told["newest"])))
 
@@ -237,28 +237,31 @@ def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]
                 yield Source.BENCHMARK, one.item, one.names, one.key, firsts, one.is_exception, unspoken
 
 
-def _first(names: list[str] | None) -> str:
-    return names[0] if names else ""
+# {(sample or request, key of its text): first tools}
+Alone = dict[tuple[int, str], dict[str, str]]
 
 
-def _sides(tools: list[str], embedding: list[str] | None) -> dict[str, str]:
-    return {MODEL: _first(tools)} | ({EMBEDDING: _first(embedding)} if embedding is not None else {})
+def _alone(model: Model | None, origin: str, of: str) -> Alone:
+    """What a model answered outside of benchmarks, and the embedding in the same job; one query."""
+    first = Coalesce(KT("output__tools__0"), Value("", models.TextField()))
+    beside = Answer.objects.filter(evaluation=None, model=None, item=OuterRef("item"), job=OuterRef("job"))
+    rows = kept_out_answers(model).filter(item__origin=origin).annotate(first=first)
+    columns = (of, "item__text_key", "first", Subquery(beside.values(first=first)))
+    return {
+        (pk, key): {MODEL: ours} | ({EMBEDDING: near} if near is not None else {})
+        for pk, key, ours, near in rows.values_list(*columns)
+    }
 
 
 def _of_samples(model: Model) -> Iterator[Row]:
     """Answered samples that are approved and stand as they were asked."""
-    answers = {
-        sample: (key, _sides(tools, embedding))
-        for sample, key, tools, embedding in KeptOutAnswer.objects.filter(model=model, sample__isnull=False)
-        .order_by("pk")
-        .values_list("sample", "text_key", "tools", "embedding")
-    }
-    members = SnapshotSample.objects.filter(snapshot=model.run.snapshot_id, sample__in=answers).order_by()
+    answers = _alone(model, LabelledRequest.Origin.SAMPLE, "item__sample")
+    asked = {sample for sample, _ in answers}
+    members = SnapshotSample.objects.filter(snapshot=model.run.snapshot_id, sample__in=asked).order_by()
     out = set(members.values_list("sample", flat=True))
-    standing = without_stale(Sample.objects.filter(APPROVED & READY & ~OUTDONE, pk__in=answers.keys() - out))
+    standing = without_stale(Sample.objects.filter(APPROVED & READY & ~OUTDONE, pk__in=asked - out))
     for pk, query, names in standing.order_by("pk").values_list("pk", "query", "answer"):
-        key, firsts = answers[pk]
-        if text_key(query) == key:
+        if firsts := answers.get((pk, key := text_key(query))):
             yield Source.SAMPLE, pk, tuple(names), key, firsts
 
 
@@ -271,19 +274,15 @@ def label_of(verdict: str, expected: list[str], tools: list[str]) -> Label:
 
 def _of_requests(model: Model | None) -> Iterator[Row]:
     """Reports that tell the right tools. What the model itself answered counts, else what it was asked since."""
-    asked = KeptOutAnswer.objects.filter(model=model, request__isnull=False)
-    answers = {
-        request: (tools, embedding)
-        for request, tools, embedding in asked.values_list("request", "tools", "embedding")
-    }
+    answers = _alone(model, LabelledRequest.Origin.REPORT, "item__request")
     columns = ("pk", "verdict", "expected", "tools", "query", "model")
     for pk, verdict, expected, tools, query, by in reported().order_by("pk").values_list(*columns):
-        names = label_of(verdict, expected, tools)
-        firsts: dict[str, str] = _sides(*answers[pk]) if pk in answers else {}
+        names, key = label_of(verdict, expected, tools), text_key(query) if query else ""
+        firsts = answers.get((pk, key), {})
         if model is not None and by == model.pk:
-            firsts[MODEL] = _first(tools)
+            firsts[MODEL] = next(iter(tools), "")
         if names and firsts:
-            yield Source.PRODUCTION, pk, names, text_key(query) if query else "", firsts
+            yield Source.PRODUCTION, pk, names, key, firsts
 
 
 # What suggested rules rest on.
@@ -303,7 +302,7 @@ def failing_requests(domain: str) -> list[tuple[str, str, str]]:
     times = Counter((row.model_tool, row.model_chose) for row in found)
     names = dict(Tool.objects.filter(pk__in={pk for pair in times for pk in pair}).values_list("pk", "name"))
     items = [row.of for row in found if row.source == Source.BENCHMARK]
-    texts = dict(BenchmarkItem.objects.filter(pk__in=items).values_list("pk", KT("data__query")))
+    texts = dict(LabelledRequest.objects.filter(pk__in=items).values_list("pk", KT("data__query")))
     return sorted(
         (
             texts.get(row.of, "") if row.source == Source.BENCHMARK else "",

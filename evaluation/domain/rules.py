@@ -17,7 +17,7 @@ from evaluation.coverage.counted import Outcome, counted
 from evaluation.coverage.gaps import share
 from evaluation.coverage.selectors import champion_versions, read_samples, stamps
 from evaluation.domain.selectors import DomainPage
-from evaluation.models import Evaluation, Prediction
+from evaluation.models import Answer, Evaluation
 from rules.models import RuleVersion
 from synthesis.core.agreement import Rate
 from synthesis.models import Sample, SampleCount
@@ -171,7 +171,7 @@ def citations(model: int | None) -> dict[str, tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def _citations(evaluations: tuple[int, ...]) -> dict[str, tuple[int, int]]:
-    decided = Prediction.objects.filter(evaluation__in=evaluations, item__data__has_key="rule").filter(
+    decided = Answer.objects.filter(evaluation__in=evaluations, item__data__has_key="rule").filter(
         ~Q(item__data__rule=None)
     )
     found: defaultdict[str, list[bool]] = defaultdict(list)

@@ -14,19 +14,18 @@ from typing import Any
 from django.db.models import Count, F, Max, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
-from evaluation.benchmarks.selectors import backend_words, clause_words, rule_results
+from evaluation.benchmarks.selectors import backend_words, clause_words, kept_out_answers, rule_answers
 from evaluation.benchmarks.services import default_decodes
 from evaluation.core import gate
 from evaluation.core.confusion import EMBEDDING, MODEL
 from evaluation.core.gate import ChangedRule, Gate, GateRow
 from evaluation.core.items import is_exception
-from evaluation.core.metrics import judge_rule_test
 from evaluation.core.paired import CANNOT_TELL, FLIPS, Asked
 from evaluation.coverage.grouped import Sorting, sorting_now
 from evaluation.coverage.outcomes import Labelled, Source, labelled, measured_by, reported
 from evaluation.coverage.selectors import learned_versions, read_tools, stamps
 from evaluation.gate.selectors import asked_of, gated_benchmarks
-from evaluation.models import Benchmark, Evaluation, KeptOutAnswer, Prediction, RuleTestResult
+from evaluation.models import Answer, Benchmark, Evaluation
 from rules.models import RuleVersion
 from trace_site.lib.files import content_hash
 from training.models import Model
@@ -81,14 +80,14 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
         said = [clause_words(one) for one in by.values() if model and one.model_id == model.pk]
         found.notes += [f"The {who} answered {words}." for words in dict.fromkeys(filter(None, said))]
     _first_tools(found, candidate, champion, sorting)
-    results = _rule_tests(found, candidate, champion)
+    tested = _rule_tests(found, candidate, champion)
     found.counted_from = {
         "rule": RULE,
         **asked_of(candidate, champion),
         "groups": sorting.definition.hash,
         "evaluations": sorted(one.key for one in by.values()),
         "benchmarks": sorted(one.pk for one in benchmarks),
-        "rule_tests": results,
+        "rule_tests": tested,
         # groups are counted anew when rules or clusters change, refusals when a model is calibrated anew
         "answers": content_hash(
             [
@@ -103,7 +102,7 @@ def evidence(candidate: Model, champion: Model | None, measured: Collection[int]
 def _scores(evaluations: Collection[int]) -> dict[int, Scores]:
     columns = ("evaluation", "item", F("item__domain"), "scores", F("item__data__side"))
     found: dict[int, Scores] = {one: {} for one in evaluations}
-    rows = Prediction.objects.filter(evaluation__in=evaluations).order_by("item")
+    rows = Answer.objects.filter(evaluation__in=evaluations).order_by("item")
     for one, item, domain, scores, side in rows.values_list(*columns):
         found[one][item] = (domain, scores, is_exception({"side": side}))
     return found
@@ -221,13 +220,20 @@ def _first_tools(found: Evidence, candidate: Model, champion: Model | None, sort
 
 def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> list[int]:
     """The tests of published rule versions that both were asked: of changed rules as counts, of the others as a
-    slice. Returns the ids of the results."""
-    results: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
-    asked = rule_results().filter(
-        model__in=[one for one in (candidate, champion) if one], version__rule__published=F("version")
+    slice. Returns the ids of the versions."""
+    tests: defaultdict[tuple[Any, ...], defaultdict[int, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
     )
-    for row in asked.select_related("version__rule").order_by("version__rule__code", "pk"):
-        results[row.version_id][row.model_id] = row
+    asked = rule_answers().filter(
+        model__in=[one for one in (candidate, champion) if one],
+        item__version__rule__published=F("item__version"),
+    )
+    rule = ("item__version__rule", "item__version__rule__code", "item__version__rule__domain")
+    columns = ("item__version", "item__version__number", *rule, "model", "scores__passed")
+    for *version, model, passed in asked.order_by(rule[1], "item__version", "item__position").values_list(
+        *columns
+    ):
+        tests[tuple(version)][model].append(passed)
     learned, known = (
         learned_versions(one.run.snapshot_id, one.run.retrieval) if one else frozenset()
         for one in (candidate, champion)
@@ -238,31 +244,24 @@ def _rule_tests(found: Evidence, candidate: Model, champion: Model | None) -> li
         said = "1 changed rule has" if untested == 1 else f"{untested} changed rules have"
         found.notes.append(f"{said} no tests, so nothing tells whether the candidate follows what changed.")
     used, rows = [], []
-    for version, of in results.items():
+    for (version, number, pk, code, domain), of in tests.items():
         ours, theirs = of.get(candidate.pk), of.get(champion.pk) if champion else None
         if ours is None or (champion and theirs is None):
             continue
-        used += [one.pk for one in (ours, theirs) if one]
+        used.append(version)
         if version in changed:
-            rule = ours.version.rule
-            passed = theirs.passed if theirs else None
-            found.rules.append(
-                ChangedRule(rule.pk, rule.code, ours.version.number, ours.total, ours.passed, passed)
-            )
+            passed = None if theirs is None else int(sum(theirs))
+            found.rules.append(ChangedRule(pk, code, number, len(ours), int(sum(ours)), passed))
         elif theirs is not None:
             rows += [
-                (("rule test", version, number), ours.version.rule.domain_id, _passed(a), _passed(b))
-                for number, (a, b) in enumerate(zip(ours.results, theirs.results, strict=True))
+                (("rule test", version, place), domain, a, b)
+                for place, (a, b) in enumerate(zip(ours, theirs, strict=True))
             ]
     if rows:
         queries, domains, a, b = zip(*rows, strict=True)
         what = ("rules", UNCHANGED, str(Decode.FAST), "passed", queries, domains, [""] * len(rows), a, b)
         found.champion.append(Asked(*what))
     return sorted(used)
-
-
-def _passed(test: dict[str, Any]) -> float:
-    return float(judge_rule_test(test["query"], test["tools"], test["found"]).passed)
 
 
 def gate_of(found: Evidence, *, flips: int = FLIPS) -> Gate:
@@ -289,8 +288,8 @@ def judged(model: Model, other: Model | None = None) -> Gate:
     both = [one for one in (model, other) if one]
     standing = _counts(
         (Evaluation.objects.filter(Q(model__in=both) | Q(model=None), metrics__isnull=False), "pk"),
-        (rule_results().filter(model__in=both), "pk"),
-        (KeptOutAnswer.objects.filter(model__in=both), "pk"),
+        (rule_answers().filter(model__in=both), "pk"),
+        *((kept_out_answers(one), "pk") for one in both),
         (reported(), "reported_at"),
     )
     standing.append(sorting_now().definition.hash)

@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.urls import reverse
 
-from evaluation.benchmarks.selectors import rule_results
+from evaluation.benchmarks.selectors import RuleResult, rule_results
 from evaluation.coverage.selectors import champion_versions
-from evaluation.models import Evaluation, GateReport, RuleTestResult
+from evaluation.models import Evaluation, GateReport
 from rules.models import RuleChange, RuleVersion
 from rules.selectors import clauses_leading
 from synthesis.generate import automatic
@@ -60,7 +60,7 @@ class Course:
     steps: list[Step]
     superseded: str = ""
     model: Model | None = None
-    asked: list[tuple[str, Model, RuleTestResult | None]] = field(default_factory=list)
+    asked: list[tuple[str, Model, RuleResult | None]] = field(default_factory=list)
     untaught: Counter[bool] = field(default_factory=Counter)  # of its clauses; True: they wait for training
 
     @property
@@ -108,7 +108,7 @@ class Facts:
     evaluations: dict[int, Job]  # {model: the newest job that evaluates or gates it}
     measured: set[int]  # models with a finished evaluation
     reports: dict[int, GateReport]  # {model: the newest}
-    tests: dict[int, dict[int, RuleTestResult]]  # {version: {model: ...}}
+    tests: dict[int, dict[int, RuleResult]]  # {version: {model: its result}}
     crowned: dict[int, AliasMove]  # {model: when it became champion}
     # {rule: clauses the champion was not trained on, by whether they wait}
     untaught: dict[int, Counter[bool]]
@@ -150,9 +150,9 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
         trained[run.snapshot_id].append(run)
     models = [run.model.pk for found in trained.values() for run in found if hasattr(run, "model")]
     asked = Job.objects.filter(kind__in=("evaluation", "gate"), params__model__in=models).order_by("pk")
-    tests: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
-    for result in rule_results().filter(version__in=pks).defer("results"):
-        tests[result.version_id][result.model_id] = result
+    tests: defaultdict[int, dict[int, RuleResult]] = defaultdict(dict)
+    for result in rule_results(item__version__in=pks):
+        tests[result.version][result.model] = result
     crowned = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION, model__in=models).order_by("pk")
     finished = Evaluation.objects.filter(model__in=models, metrics__isnull=False).order_by()
     reports = GateReport.objects.filter(candidate__in=models).select_related("champion").order_by("pk")

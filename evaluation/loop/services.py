@@ -15,9 +15,9 @@ from django.urls import reverse
 from evaluation.benchmarks.selectors import rule_results
 from evaluation.coverage.selectors import learned_versions
 from evaluation.models import GateReport
-from evaluation.results import kept_out
+from evaluation.results import unanswered
 from evaluation.results.rule_tests import KIND as RULE_TESTS
-from evaluation.results.rule_tests import RuleTestWork, rule_tests_request
+from evaluation.results.rule_tests import rule_tests_request
 from rules.models import RuleChange, RuleVersion
 from synthesis.models import LoopSettings
 from trace_site.audit.models import AuditEntry
@@ -45,15 +45,14 @@ def ask_champion() -> int:
     asked = Job.objects.filter(kind__in=(RULE_TESTS, "evaluation"), params__model=champion.pk)
     if asked.filter(state__in=UNDER_WAY).exists():
         return 0
-    missing = RuleTestWork.of(champion).versions
+    missing = {one.version_id for one, _ in unanswered.Unanswered.tests(champion).requests}
     last = asked.order_by("-pk").first()
     failed = last is not None and last.state in ENDED_BADLY
     if last is not None and failed:
         # it is not tried again by itself until there is something new to ask
         since = AuditEntry.objects.filter(action="rule.published", at__gt=last.finished_at or last.created_at)
-        published = set(since.values_list("detail__version_id", flat=True))
-        missing = [version for version in missing if version.pk in published]
-    if not missing and (failed or not kept_out.is_due(champion)):
+        missing &= set(since.values_list("detail__version_id", flat=True))
+    if not missing and (failed or not unanswered.is_due(champion)):
         return 0
     rule_tests_request(model=champion)
     return 1
@@ -89,9 +88,9 @@ def _tell(report: GateReport) -> int:
     held = GateReport.objects.select_for_update(no_key=True, of=("self",))
     report = held.select_related("candidate__run", "champion__run").get(pk=report.pk)
     versions = list(newly_learned(report))
-    asked = rule_results().filter(model=report.champion, version__in=versions).count()
+    asked = rule_results(model=report.champion, item__version__in=versions)
     asking = Job.objects.filter(kind=RULE_TESTS, params__model=report.champion_id, state__in=UNDER_WAY)
-    waits = asked < len(versions) and asking.exists()
+    waits = len(asked) < len(versions) and asking.exists()
     if not versions or waits or Notice.objects.filter(key=key_of(report)).exists():
         return 0
     by_author: defaultdict[int, list[RuleVersion]] = defaultdict(list)
@@ -110,9 +109,9 @@ def _tell(report: GateReport) -> int:
 
 def _said(report: GateReport, versions: list[RuleVersion]) -> tuple[str, str]:
     """(whether the rules helped, the page that shows it); counted over the tests that both models were asked."""
-    results = rule_results().filter(version__in=versions).defer("results")
+    results = rule_results(item__version__in=versions)
     new, old = (
-        {row.version_id: row for row in results if row.model_id == of}
+        {row.version: row for row in results if row.model == of}
         for of in (report.candidate_id, report.champion_id)
     )
     model, before = f"model {report.candidate_id}", f"champion {report.champion_id}"
@@ -120,7 +119,8 @@ def _said(report: GateReport, versions: list[RuleVersion]) -> tuple[str, str]:
     passed, was = (sum(side[version].passed for version in both) for side in (new, old))
     if both:
         word = "helped" if passed > was else "made it worse" if passed < was else "changed nothing"
-        verdict = f"{word}: {passed} of {sum(new[one].total for one in both)} tests right on {model}, {was} on {before}"
+        total = sum(new[version].total for version in both)
+        verdict = f"{word}: {passed} of {total} tests right on {model}, {was} on {before}"
     elif new:
         passed, total = (sum(getattr(row, name) for row in new.values()) for name in ("passed", "total"))
         verdict = f"taught {model}: {passed} of {total} tests right; {before} was not asked them"

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import evaluations, model_name, slices
 from evaluation.core.metrics import ALL
-from evaluation.models import BenchmarkItem, Evaluation
+from evaluation.models import Evaluation, LabelledRequest
 from evaluation.reports.measures import Choice
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 
@@ -75,7 +75,7 @@ def machine(facts: dict[str, Any]) -> str:
 def mean_words(benchmark: int) -> float | None:
     words = Func(KT("data__query"), Value(r"\s+"), function="regexp_split_to_array")
     many = Func(words, Value(1), function="array_length", output_field=FloatField())
-    items = BenchmarkItem.objects.filter(benchmark=benchmark).annotate(many=many)
+    items = LabelledRequest.objects.filter(benchmark=benchmark).annotate(many=many)
     found: float | None = items.aggregate(mean=Avg(F("many")))["mean"]
     return found
 

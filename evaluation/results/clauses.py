@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET
 from evaluation.core.confusion import MODEL
 from evaluation.coverage.outcomes import measured_by
 from evaluation.coverage.selectors import shown_model
-from evaluation.models import Evaluation, Prediction, RetrievalRequest
+from evaluation.models import Answer, Evaluation, RetrievalRequest
 from rules.models import Rule, RuleClause
 from rules.selectors import clauses_leading
 from training.models import Model
@@ -93,7 +93,7 @@ def clauses_told(rule: Rule) -> ClausesTold:
         rows[token] = ClauseRow(clause, STATES[untaught.get(token)])
     model, alias = shown_model()
     measured = [sides[MODEL] for sides in measured_by(model).values() if MODEL in sides] if model else []
-    decisive = Prediction.objects.filter(evaluation=OuterRef("pk"), output__has_key="clause")
+    decisive = Answer.objects.filter(evaluation=OuterRef("pk"), output__has_key="clause")
     evaluations = list(
         Evaluation.objects.filter(Exists(decisive), pk__in=measured)
         .select_related("benchmark")
@@ -103,7 +103,7 @@ def clauses_told(rule: Rule) -> ClausesTold:
     for row in rows.values():
         row.was_asked = any(row.clause.created_at < at for at in begun.values())
     own = Q(item__data__rule=rule.code, item__domain=rule.domain_id) | Q(output__clause__in=list(rows))
-    found = Prediction.objects.filter(own, evaluation__in=begun).order_by("item")
+    found = Answer.objects.filter(own, evaluation__in=begun).order_by("item")
     columns = ("evaluation", "item__benchmark", "item_id", "item__data", KT("output__clause"))
     for evaluation, benchmark, item, data, by, chosen in found.values_list(*columns, KT("output__tools__0")):
         if chosen in data["tools"]:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from evaluation.benchmarks.selectors import RESULTS, SEED, TIERS, slices
 from evaluation.core import report
 from evaluation.core.metrics import ALL, item_scores
-from evaluation.models import Benchmark, Evaluation, Prediction
+from evaluation.models import Answer, Benchmark, Evaluation
 from rules.models import Rule
 from trace_site.lib.errors import TraceError
 from training.registry.registry import Score
@@ -52,9 +52,9 @@ def publish(
         if item in cited:
             scores["cited"] = cited[item]
         output = {name: value for name, value in row.items() if name != "id"}
-        made.append(Prediction(evaluation=evaluation, item_id=int(item), output=output, scores=scores))
-    Prediction.objects.bulk_create(made, batch_size=1000, ignore_conflicts=True)
-    stored = Prediction.objects.filter(evaluation=evaluation).count()
+        made.append(Answer(evaluation=evaluation, item_id=int(item), output=output, scores=scores))
+    Answer.objects.bulk_create(made, batch_size=1000, ignore_conflicts=True)
+    stored = Answer.objects.filter(evaluation=evaluation).count()
     if stored != len(rows):
         raise TraceError(
             f"{stored} of {len(rows)} answers are stored.",

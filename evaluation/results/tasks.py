@@ -19,9 +19,8 @@ from evaluation.core.report import asked_at_once
 from evaluation.gate.services import report_make
 from evaluation.models import GIVEN_DOMAIN, Benchmark, Evaluation
 from evaluation.results import comparison
-from evaluation.results.kept_out import KeptOutWork
-from evaluation.results.rule_tests import RuleTestWork
 from evaluation.results.scoring import publish, score
+from evaluation.results.unanswered import Unanswered
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
@@ -93,17 +92,15 @@ def _measure(
         result["skipped"] = [f"embedding baseline: {why}"]
         units = [unit for unit in units if unit.model is not None]
     works = [work for unit in units if (work := open_work(ctx, unit, result))]
-    tests = RuleTestWork.of(model) if model is not None else None
+    tests = Unanswered.tests(model) if model is not None else None
     progress = JobProgress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
     if searches := [work for work in works if work.unit.model is None]:
         embed(ctx, searches, progress)
         for work in searches:
             work.publish(ctx, result)
     if model is not None:
-        asked: list[Work | RuleTestWork | KeptOutWork] = [
-            work for work in works if work.unit.model is not None
-        ]
-        if tests and tests.versions:
+        asked: list[Work | Unanswered] = [work for work in works if work.unit.model is not None]
+        if tests and tests.count:
             asked.append(tests)
         predict(ctx, model, asked, progress, result)
         calibrate(ctx, model)
@@ -136,14 +133,14 @@ def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
     model = Model.objects.select_related("run").get(pk=ctx.params["model"])
     result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0, "kept_out": 0}
     while True:  # rules may be published meanwhile
-        tests, kept = RuleTestWork.of(model), KeptOutWork.of(model)
-        works: list[Work | RuleTestWork | KeptOutWork] = [work for work in (tests, kept) if work.count]
+        tests, kept = Unanswered.tests(model), Unanswered.kept_out(model)
+        works = [work for work in (tests, kept) if work.count]
         if not works:
             return result
         progress = JobProgress(ctx, tests.count + 2 * kept.count)
         if kept.count and Tool.objects.filter(embedding__isnull=False).exists():
             vectors = encode(ctx, kept.folder, kept.rows, "requests kept out of training", progress)
-            kept.embedding = {row["id"]: row["tools"] for row in by_embedding(kept.rows, vectors)}
+            kept.embedding = by_embedding(kept.rows, vectors)
         asked: dict[str, Any] = {}
         predict(ctx, model, works, progress, asked)
         result = {name: number + asked.get(name, 0) for name, number in result.items()}
@@ -255,7 +252,7 @@ class JobProgress:
 def predict(
     ctx: JobContext,
     model: Model,
-    works: Sequence["Work | RuleTestWork | KeptOutWork"],
+    works: Sequence["Work | Unanswered"],
     progress: JobProgress,
     result: dict[str, Any],
 ) -> None:

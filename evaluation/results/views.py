@@ -1,4 +1,4 @@
-"""Pages of results: one evaluation with its predictions, two compared, one model or tool, and how far it is trusted."""
+"""Pages of results: one evaluation with its answers, two compared, one model or tool, and how far it is trusted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +19,8 @@ from evaluation.core.metrics import ALL, METRICS
 from evaluation.coverage.grouped import grouped, lists_beside_baseline
 from evaluation.gate.evidence import judged
 from evaluation.gate.selectors import answers
-from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
-from evaluation.results import predictions as reads
+from evaluation.models import Answer, Benchmark, Calibration, Evaluation
+from evaluation.results import answers as reads
 from evaluation.results.comparison import MODELS, compare_models
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.core.agreement import wilson
@@ -51,7 +51,7 @@ FILTERS = (
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(evaluations(), pk=pk)
     filters = {name: request.GET.get(name, "") for name in FILTERS}
-    found = reads.predictions(evaluation, filters)
+    found = reads.answers(evaluation, filters)
     page = keyset(found, request.GET.get("after", ""))
     facets = selectors.facet_rows(evaluation)
     beside = lists_beside_baseline([evaluation]).get(evaluation.pk)
@@ -265,7 +265,7 @@ def picture(model: Model) -> dict[str, Any] | None:
     fit = Fit.of(calibration.fit)
     made = Evaluation.objects.filter(model=model, benchmark__in=shown, metrics__isnull=False)
     newest = dict(made.filter(decode=calibration.decode).order_by("pk").values_list("benchmark", "pk"))
-    answers = Prediction.objects.filter(evaluation__in=newest.values())
+    answers = Answer.objects.filter(evaluation__in=newest.values())
     said: list[float] = []
     right: list[bool] = []
     refused: dict[bool, list[bool]] = {True: [], False: []}  # by whether the request has a tool

@@ -10,7 +10,7 @@ from django.db import transaction
 from evaluation.benchmarks.selectors import newest_benchmarks
 from evaluation.core import confidence, report
 from evaluation.core.confidence import AnswerVerdict, Fit
-from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
+from evaluation.models import Answer, Benchmark, Calibration, Evaluation
 from trace_site.jobs import JobContext
 from training.models import Model
 
@@ -73,7 +73,7 @@ def development(model: Model, decode: str) -> list[Evaluation]:
 
 def fitted(model: Model, decode: str, made: Sequence[Evaluation]) -> Calibration | None:
     """None with too few answers to learn from."""
-    stored = Prediction.objects.filter(evaluation__in=made).order_by("item")
+    stored = Answer.objects.filter(evaluation__in=made).order_by("item")
     rows = [
         (output["features"], bool(gold), first_is_right(output["tools"], gold))
         for output, gold in stored.values_list("output", "item__data__tools")
@@ -109,16 +109,16 @@ def count_refusals(ctx: JobContext, model: Model) -> None:
         model=model, benchmark__kind=Benchmark.Kind.OUTSIDE, metrics__isnull=False
     )
     for evaluation in outside.select_related("benchmark"):
-        predictions = list(Prediction.objects.filter(evaluation=evaluation).select_related("item"))
+        answers = list(Answer.objects.filter(evaluation=evaluation).select_related("item"))
         fit = fits.get(evaluation.decode)
-        for row in predictions:
+        for row in answers:
             verdict = fit.verdict(row.output.get("features") or {}) if fit else UNKNOWN
             row.scores = {} if verdict.fits is None else {"refused": float(not verdict.fits)}
-        rows = [{**row.output, "id": str(row.item_id)} for row in predictions]
-        items = [{"id": str(row.item_id), "domain": row.item.domain} for row in predictions]
+        rows = [{**row.output, "id": str(row.item_id)} for row in answers]
+        items = [{"id": str(row.item_id), "domain": row.item.domain} for row in answers]
         shown = not evaluation.benchmark.is_development
-        said = [row.scores.get("refused") if shown else None for row in predictions]
+        said = [row.scores.get("refused") if shown else None for row in answers]
         metrics = report.outside_report(rows, items, said)
         with ctx.guard(), transaction.atomic():
-            Prediction.objects.bulk_update(predictions, ["scores"], batch_size=1000)
+            Answer.objects.bulk_update(answers, ["scores"], batch_size=1000)
             Evaluation.objects.filter(pk=evaluation.pk).update(metrics=metrics)

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models.fields.json import KT
 from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
-from evaluation.benchmarks.selectors import rule_results
+from evaluation.benchmarks.selectors import rule_answers
 from evaluation.core.asking import LONGEST_QUERY, MODES, Query
-from evaluation.models import Benchmark, Prediction
+from evaluation.models import Answer, Benchmark
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from evaluation.retrieval.engine import running_engine
@@ -96,16 +97,14 @@ def examples(model: Model | None) -> list[dict[str, str]]:
     tests have been asked. And a request that the model says no tool fits."""
     found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
     rows = found.select_related("rule").only("tests", "rule__code", "rule__domain")
-    asked = rule_results().filter(model=model).values_list("results", flat=True)
-    failed = {
-        one["query"] for results in asked for one in results if not {*one["found"][:1]} & {*one["tools"]}
-    }
+    asked = rule_answers().filter(model=model).values_list("item__data", KT("output__tools__0"))
+    failed = {test["query"] for test, first in asked if first not in test["tools"]}
     known = [
         {"query": test["query"], "code": version.rule.code}
         for version in rows.order_by("rule__domain", "rule__code")
         if (test := next((one for one in version.tests if one["query"] not in failed), None))
     ]
-    refused = Prediction.objects.filter(
+    refused = Answer.objects.filter(
         evaluation__model=model,
         evaluation__benchmark__kind=Benchmark.Kind.OUTSIDE,
         evaluation__benchmark__is_development=True,

@@ -1,7 +1,7 @@
 """What the rules taught the champion: read beside its control and the embedding, each tier and decoding apart.
 
 The control differs from the champion in nothing but the rule samples (`control.py`). A process keeps what it computed:
-predictions never change, and the groups of their requests are part of what a result is kept under.
+answers never change, and the groups of their requests are part of what a result is kept under.
 """
 
 from collections import defaultdict
@@ -23,8 +23,8 @@ from evaluation.core.taught import METRIC, TaughtCell, ThreeAnswers, taught_cell
 from evaluation.coverage.grouped import sorting_now
 from evaluation.coverage.selectors import shown_model
 from evaluation.gate.evidence import judged
-from evaluation.models import Benchmark, Evaluation, Prediction
-from evaluation.results.predictions import cites_needlessly
+from evaluation.models import Answer, Benchmark, Evaluation
+from evaluation.results.answers import cites_needlessly
 from evaluation.taught.control import LEARNED, Control, control_of
 from rules.models import Rule
 from synthesis.models import SnapshotSample
@@ -33,7 +33,7 @@ from training.models import Model, Run
 SERVED = (Evaluation.Decode.TRACE, Evaluation.Decode.FAST)
 
 
-def predictions_url(of: Evaluation, **filters: str) -> str:
+def answers_url(of: Evaluation, **filters: str) -> str:
     return f"{reverse('evaluation:detail', args=[of.pk])}?{urlencode(filters)}#predictions"
 
 
@@ -159,7 +159,7 @@ def _answers(
     group_of = dict(groups)
     sides: dict[int, dict[int, bool]] = {one: {} for one in (champion, control, embedding) if one}
     about: dict[int, tuple[str, bool]] = {}
-    rows = Prediction.objects.filter(evaluation__in=sides).order_by("item")
+    rows = Answer.objects.filter(evaluation__in=sides).order_by("item")
     columns = ("evaluation", "item", F("item__domain"), "scores", F("item__data__side"))
     for one, item, domain, scores, side in rows.values_list(*columns):
         sides[one][item] = scores[METRIC] >= 1
@@ -180,7 +180,7 @@ def _answers(
 
 # Did my rule help? A rule's own requests and tests: champion beside control and embedding, and how it is cited.
 #
-# In: a rule. Out: a row a tier, each number of which is a list of stored predictions. A request is the rule's own when
+# In: a rule. Out: a row a tier, each number of which is a list of stored answers. A request is the rule's own when
 # its benchmark says that the rule decides it; it is answered right when the first tool is one of the right tools.
 
 
@@ -198,7 +198,7 @@ def rule_help(rule: Rule) -> dict[str, Any]:
         learned = dict(counts)
     tests = []
     if published and published.tests:
-        results = {row.model_id: row for row in rule_results().filter(version=published)}
+        results = {row.model: row for row in rule_results(item__version=published)}
         asked = ((found.name, found.model), ("control", found.control))
         tests = [(who, model, results.get(model.pk)) for who, model in asked if model]
     number = published.number if published else 0
@@ -212,18 +212,18 @@ def rule_help(rule: Rule) -> dict[str, Any]:
 
 
 def rule_tiers(rule: Rule, found: Taught) -> list[dict[str, Any]]:
-    """The rule's requests of each benchmark, from two queries over the predictions of all benchmarks:
+    """The rule's requests of each benchmark, from two queries over the answers of all benchmarks:
 
-    `sides`: (who, right answers or None, the address of the predictions); `cited`: of its requests, None where no trace
+    `sides`: (who, right answers or None, the address of the answers); `cited`: of its requests, None where no trace
     was written; `needless`: traces that cite it on the `others`, requests it does not decide.
     """
     parts = [parts[0] for parts in found.benchmarks]
     evaluations = {one.pk for part in parts for one in (part.champion, part.control, part.embedding) if one}
-    by: defaultdict[int, dict[int, Prediction]] = defaultdict(dict)
-    rows = Prediction.objects.filter(evaluation__in=evaluations, item__data__rule=rule.code)
+    by: defaultdict[int | None, dict[int, Answer]] = defaultdict(dict)
+    rows = Answer.objects.filter(evaluation__in=evaluations, item__data__rule=rule.code)
     for row in rows:
         by[row.evaluation_id][row.item_id] = row
-    champions = Prediction.objects.filter(evaluation__in=[part.champion for part in parts])
+    champions = Answer.objects.filter(evaluation__in=[part.champion for part in parts])
     needless = dict(
         cites_needlessly(champions, rule.code).order_by().values_list("evaluation").annotate(Count("pk"))
     )
@@ -240,7 +240,7 @@ def rule_tiers(rule: Rule, found: Taught) -> list[dict[str, Any]]:
             ("embedding", part.embedding),
         ):
             own = [by[one.pk][item].scores["hit@1"] >= 1 if one else None for item in items]
-            address = predictions_url(one, rule=rule.code) if one else ""
+            address = answers_url(one, rule=rule.code) if one else ""
             sides.append((who, sum(map(bool, own)) if one else None, address))
             right.append(own)
         requests = list(zip(*right, strict=True))
@@ -257,7 +257,7 @@ def rule_tiers(rule: Rule, found: Taught) -> list[dict[str, Any]]:
                 if any(traces)
                 else None,
                 "needless": needless.get(part.champion.pk, 0),
-                "needless_url": predictions_url(part.champion, needless=rule.code),
+                "needless_url": answers_url(part.champion, needless=rule.code),
                 "others": part.benchmark.count - len(items),
             }
         )

@@ -12,7 +12,7 @@ from evaluation.core.coverage import GROUP_WORDS
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import BETTER, WORSE
 from evaluation.core.taught import TaughtCell
-from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, rule_help, taught
+from evaluation.taught.selectors import Taught, TaughtPart, answers_url, rule_help, taught
 from rules.models import Rule
 from trace_site.lib.charts import Dot, DotChart, DotRow
 
@@ -47,7 +47,7 @@ def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChar
 
 def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
     chosen = {name: value for name, value in (("group", cell.group), ("domain", cell.domain)) if value != ALL}
-    return predictions_url(part.champion, **chosen)
+    return answers_url(part.champion, **chosen)
 
 
 def taught_context(domain: str) -> dict[str, Any]:

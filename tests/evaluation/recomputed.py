@@ -12,7 +12,7 @@ from django.db.models import F
 
 from catalog.core.words import text_key
 from catalog.models import Cluster, Clustering, Tool
-from evaluation.models import BenchmarkItem, Evaluation, KeptOutAnswer, Prediction, RetrievalRequest
+from evaluation.models import Answer, Evaluation, LabelledRequest, RetrievalRequest
 from rules.models import RuleReading, RuleVersion
 from synthesis.models import SnapshotSample
 from training.models import AliasMove
@@ -101,19 +101,11 @@ def requests(model) -> pd.DataFrame:
         if gold and side is not None and text_key(key) not in learned:
             rows.append((source, text_key(key), tuple(sorted(names)), gold, ours, embedding, exception))
 
-    items = frame(
-        BenchmarkItem.objects.order_by("pk"), "id", "benchmark", "benchmark__name", "benchmark__version"
-    )
-    items["query"] = [
-        data["query"] for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
-    ]
-    items["tools"] = [
-        data["tools"] for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
-    ]
-    items["exception"] = [
-        data.get("side") == "exception"
-        for data in BenchmarkItem.objects.order_by("pk").values_list("data", flat=True)
-    ]
+    of_benchmarks = LabelledRequest.objects.filter(origin="benchmark").order_by("pk")
+    items = frame(of_benchmarks, "id", "benchmark", "benchmark__name", "benchmark__version")
+    data = list(of_benchmarks.values_list("data", flat=True))
+    items["query"], items["tools"] = ([one[name] for one in data] for name in ("query", "tools"))
+    items["exception"] = [one.get("side") == "exception" for one in data]
     made = frame(Evaluation.objects.filter(benchmark__kind="prb"), "id", "model", "benchmark", "decode")
     made = made.merge(
         items[["benchmark", "benchmark_name", "benchmark_version"]].drop_duplicates(), on="benchmark"
@@ -124,7 +116,7 @@ def requests(model) -> pd.DataFrame:
     made["side"] = np.where(made.model.isna(), "embedding", "ours")
     chosen = made.sort_values(["place", "id"], ascending=[True, False]).groupby(["benchmark", "side"]).head(1)
     answers = frame(
-        Prediction.objects.filter(evaluation__in=[int(x) for x in chosen.id]), "evaluation", "item", "output"
+        Answer.objects.filter(evaluation__in=[int(x) for x in chosen.id]), "evaluation", "item", "output"
     )
     answers = answers.merge(chosen[["id", "side"]], left_on="evaluation", right_on="id")
     answers["first"] = [next(iter(output["tools"]), "") for output in answers.output]
@@ -135,23 +127,27 @@ def requests(model) -> pd.DataFrame:
         add("benchmark", row.query, row.tools, *firsts, row.exception)
 
     if model is not None:
-        kept = KeptOutAnswer.objects.filter(model=model, sample__human="approved", sample__machine="ready")
         out = set(
             SnapshotSample.objects.filter(snapshot=model.run.snapshot_id).values_list("sample", flat=True)
         )
-        for one in kept.select_related("sample").order_by("sample_id"):
-            if one.sample_id not in out and text_key(one.sample.query) == one.text_key:
-                near = None if one.embedding is None else next(iter(one.embedding), "")
-                add("sample", one.sample.query, one.sample.answer, next(iter(one.tools), ""), near)
-        asked = {
-            one.request_id: one for one in KeptOutAnswer.objects.filter(model=model, request__isnull=False)
+        alone = Answer.objects.filter(evaluation=None).select_related("item__sample").order_by("item__sample")
+        firsts = {
+            (one.item_id, one.job_id, one.model_id): next(iter(one.output["tools"]), "") for one in alone
         }
+        asked = {}
+        for one in alone.filter(model=model):
+            sides = [firsts.get((one.item_id, one.job_id, by)) for by in (model.pk, None)]
+            sample = one.item.sample
+            if sample is None:
+                asked[one.item.request_id] = sides
+                continue
+            counts = (sample.human, sample.machine) == ("approved", "ready") and sample.pk not in out
+            if counts and text_key(sample.query) == one.item.text_key:
+                add("sample", sample.query, sample.answer, *sides)
         for row in RetrievalRequest.objects.exclude(verdict="").order_by("pk"):
             label = row.expected or (row.tools[:1] if row.verdict == "right" else [])
-            known = asked.get(row.pk)
-            ours = next(iter(known.tools), "") if known else None
+            ours, near = asked.get(row.pk, (None, None))
             ours = next(iter(row.tools), "") if row.model_id == model.pk else ours
-            near = next(iter(known.embedding), "") if known and known.embedding is not None else None
             if label and ours is not None:
                 add("production", row.query, label, ours, near)
     found = pd.DataFrame(rows, columns=["source", "key", "label", "gold", "ours", "embedding", "exception"])

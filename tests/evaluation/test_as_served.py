@@ -15,7 +15,7 @@ from catalog.models import Tool
 from evaluation.benchmarks.services import benchmark_import, evaluation_request
 from evaluation.core import embedding
 from evaluation.core.asking import Query, labelled_item
-from evaluation.models import Evaluation, KeptOutAnswer, Prediction, RuleTestResult
+from evaluation.models import Answer, Evaluation
 from evaluation.results import tasks
 from evaluation.results.rule_tests import rule_tests_request
 from evaluation.retrieval.retriever import retrieve
@@ -71,7 +71,8 @@ def test_no_label_of_a_benchmark_a_rule_or_a_sample_reaches_an_engine(home, tmp_
     evaluate(model)
     job = jobs.run(rule_tests_request(model=model).pk)
     assert job.state == "done", job.error
-    assert RuleTestResult.objects.exists() and KeptOutAnswer.objects.exists()
+    asked = Answer.objects.filter(model=model).values_list("item__origin", flat=True)
+    assert sorted(asked) == ["rule_test", "sample"]
     assert len(seen) >= 6, "fast, trace and trace-free of two benchmarks, the tests and the sample"
     for path, text in seen.items():
         assert not [label for label in (*PLANTED, "ZQ_RULE") if label in text], path
@@ -92,7 +93,7 @@ def test_the_domain_is_given_where_that_is_what_is_measured_to_the_embedding_too
     assert {row.decode for row in Evaluation.objects.all()} == {"fast-domain", "embedding-domain"}
     ((item,),) = ([row for _, row in read_jsonl(path)] for path in told_engines(tmp_path))
     assert item["domain"] == "hr"
-    baseline = Prediction.objects.get(evaluation__decode="embedding-domain")
+    baseline = Answer.objects.get(evaluation__decode="embedding-domain")
     assert baseline.output["tools"] == ["Pay/Get"]
 
 
@@ -172,9 +173,7 @@ def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(
         job = jobs.run(evaluation_request(model=model).pk)
         assert job.state == "done", job.error
         retrieve(Query("pay"), model=model, patience=60)  # loaded from here on
-    for row in Prediction.objects.filter(evaluation__model__isnull=False).select_related(
-        "item", "evaluation"
-    ):
+    for row in Answer.objects.filter(evaluation__model__isnull=False).select_related("item", "evaluation"):
         of = row.evaluation
         if of.decode not in ("fast", "trace"):
             continue
@@ -187,13 +186,13 @@ def test_the_stored_answer_is_the_one_a_caller_gets_for_the_text_alone(
         compared += 1
     # of both models fast on both benchmarks, and the traces of the one that writes them
     assert compared == 2 * (drawn + 9) + drawn
-    listed = {tool for row in Prediction.objects.all() for tool in row.output["tools"]}
+    listed = {tool for row in Answer.objects.all() for tool in row.output["tools"]}
     assert "Bill/Send" in listed, "newer than the models"
     assert "PayV1/ListRuns" not in listed and {Tool.objects.get(name=name).domain_id for name in listed} == {
         "hr",
         "finance",
     }
-    assert not Prediction.objects.filter(output__tools=[], evaluation__decode="fast").exists()
+    assert not Answer.objects.filter(output__tools=[], evaluation__decode="fast").exists()
 
 
 def test_the_stored_answer_of_the_embedding_rests_on_the_text_alone(home, tmp_path, monkeypatch):
@@ -209,5 +208,5 @@ def test_the_stored_answer_of_the_embedding_rests_on_the_text_alone(home, tmp_pa
         [name for name, _ in row]
         for row in embedding.ranked(queries, np.eye(3, dtype=np.float32), list(names), 50)
     ]
-    stored = Prediction.objects.order_by("item__position").values_list("output__tools", flat=True)
+    stored = Answer.objects.order_by("item__position").values_list("output__tools", flat=True)
     assert list(stored) == expected and [row[0] for row in expected].count("Bill/Send") == 1

@@ -53,7 +53,7 @@ def test_the_job_calibrates_both_served_ways_and_counts_the_refusals(halves, too
     assert fast.n == fast.n_outside + halves["prb", "development"].count
     shown = Evaluation.objects.get(benchmark=halves["outside", "shown"])
     assert shown.decode == "fast" and shown.metrics["slices"]["all"]["all"]["metrics"]["refused"]["mean"] == 1
-    assert set(shown.predictions.values_list("scores__refused", flat=True)) == {1}
+    assert set(shown.answers.values_list("scores__refused", flat=True)) == {1}
     chosen_on = Evaluation.objects.get(benchmark=halves["outside", "development"], decode="fast")
     assert chosen_on.metrics["slices"]["all"]["all"]["metrics"] == {}
     assert "refused 1.000" in "\n".join(evaluation_lines(shown))

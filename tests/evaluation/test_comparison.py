@@ -7,17 +7,25 @@ from django.contrib.auth.models import User
 
 from evaluation.benchmarks.services import benchmark_import, evaluation_request
 from evaluation.models import (
+    Answer,
     Benchmark,
-    BenchmarkItem,
     Evaluation,
     GateReport,
-    Prediction,
-    RuleTestResult,
+    LabelledRequest,
 )
 from evaluation.results import comparison
 from tests.evaluation import test_services
 from tests.evaluation.test_services import evaluate, model_with
-from tests.factories import crown, make_model, make_rule, make_run, make_snapshot, make_tool, thawed
+from tests.factories import (
+    answer_tests,
+    crown,
+    make_model,
+    make_rule,
+    make_run,
+    make_snapshot,
+    make_tool,
+    thawed,
+)
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
@@ -36,8 +44,8 @@ def two():
 
 def benchmark(name="prb", version=1, kind="prb", domains=("hr", "tax"), n=24):
     found = Benchmark.objects.create(name=name, version=version, kind=kind, hash=f"{name}{version}", count=n)
-    BenchmarkItem.objects.bulk_create(
-        BenchmarkItem(
+    LabelledRequest.objects.bulk_create(
+        LabelledRequest(
             benchmark=found,
             position=place,
             domain=domains[place % len(domains)],
@@ -58,8 +66,8 @@ def measured(model, of, value, decode="fast"):
         scores = {"hit@1": value, "recall@5": value}
     else:
         scores = {"hit@1": value, "recall@gen": value, "precision@gen": value, "set_size": 2 + value}
-    Prediction.objects.bulk_create(
-        Prediction(evaluation=made, item=item, output={}, scores=scores) for item in of.items.all()
+    Answer.objects.bulk_create(
+        Answer(evaluation=made, item=item, output={}, scores=scores) for item in of.items.all()
     )
     return made
 
@@ -109,9 +117,8 @@ def test_tests_of_rules_are_paired_test_by_test(two):
     tool, other = make_tool("Pay/A"), make_tool("Pay/B")
     for number in range(8):
         version = make_rule(tool, other, code=f"R{number}").published
-        for model, found in ((old, ["Pay/B"]), (new, ["Pay/A"])):
-            results = [{"query": "x", "tools": ["Pay/A"], "found": found}]
-            RuleTestResult.objects.create(model=model, version=version, passed=1, total=1, results=results)
+        answer_tests(old, version, False)
+        answer_tests(new, version, True)
     (pair,) = comparison.compare_with_champion(new).pairs
     assert (pair.title, pair.rows[0].answer, pair.rows[0].n) == ("tests of unchanged rules", "better", 8)
 

@@ -16,11 +16,12 @@ from evaluation.coverage.selectors import definition_now
 from evaluation.gate.evidence import evidence
 from evaluation.gate.selectors import KIND, headline, of_model, outdated
 from evaluation.gate.services import gate_of, gate_request, report_make
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
+from evaluation.models import Answer, Benchmark, Evaluation, GateReport, LabelledRequest
 from evaluation.results import tasks
 from synthesis.models import SnapshotSample
 from tests.evaluation.test_services import evaluate, model_with, prb, tools
 from tests.factories import (
+    answer_tests,
     crown,
     make_gate_report,
     make_model,
@@ -49,8 +50,8 @@ BY_DECODE = {
 
 def benchmark(name="prb-hard", kind="prb", n=120, **fields):
     found = Benchmark.objects.create(name=name, kind=kind, hash=name, count=n, **fields)
-    BenchmarkItem.objects.bulk_create(
-        BenchmarkItem(
+    LabelledRequest.objects.bulk_create(
+        LabelledRequest(
             benchmark=found,
             position=at,
             domain=("hr", "tax")[at % 2],
@@ -74,8 +75,8 @@ def measured(model, of, right, decode="fast", **more):
         scores = dict.fromkeys(BY_DECODE[decode], score)
         if of.kind == "outside":
             scores = {"refused": score}
-        rows.append(Prediction(evaluation=made, item=item, output={}, scores=scores))
-    Prediction.objects.bulk_create(rows)
+        rows.append(Answer(evaluation=made, item=item, output={}, scores=scores))
+    Answer.objects.bulk_create(rows)
     return made
 
 
@@ -186,16 +187,6 @@ def taught(model, *versions):
         )
 
 
-def answered(model, version, passes):
-    rows = [
-        {"query": f"q{at}", "tools": ["Pay/A"], "found": ["Pay/A" if good else "Pay/B"]}
-        for at, good in enumerate(passes)
-    ]
-    RuleTestResult.objects.create(
-        model=model, version=version, passed=sum(passes), total=len(passes), results=rows
-    )
-
-
 def test_rules_only_the_candidate_learned_must_improve_and_the_others_are_a_slice():
     champion, candidate = make_model(run=make_run()), make_model(run=make_run())
     crown(champion)
@@ -203,8 +194,8 @@ def test_rules_only_the_candidate_learned_must_improve_and_the_others_are_a_slic
     taught(champion, old)
     taught(candidate, old, new)
     for model, passes in ((champion, [0, 0, 1]), (candidate, [1, 1, 1])):
-        answered(model, new, passes)
-        answered(model, old, [1, 1])
+        answer_tests(model, new, *passes)
+        answer_tests(model, old, 1, 1)
     rows, found = rows_of(candidate, champion)
     assert [(row.kind, row.n, row.verdict) for row in rows] == [
         ("changed rules", 3, PASS),
@@ -222,13 +213,13 @@ def test_tests_of_changed_rules_alone_let_no_model_through():
     crown(champion)
     new = make_rule(make_tool(), make_tool(), code="NEW").published
     taught(candidate, new)
-    answered(champion, new, [0, 0])
-    answered(candidate, new, [1, 1])
+    answer_tests(champion, new, 0, 0)
+    answer_tests(candidate, new, 1, 1)
     rows, found = rows_of(candidate, champion)
     assert [row.verdict for row in rows] == [PASS, CANNOT_TELL] and found.verdict == CANNOT_TELL
     report = make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
     assert "1 of 2 slices cannot tell" in headline(report) and "no benchmark" in rows[1].note
-    answered(candidate, make_rule(make_tool(), code="LAST").published, [1])
+    answer_tests(candidate, make_rule(make_tool(), code="LAST").published, 1)
     assert rows_of(candidate, champion)[1].verdict == CANNOT_TELL
 
 
@@ -263,7 +254,7 @@ def test_refusals_that_only_the_champion_is_known_for_keep_a_model_from_passing(
     of = benchmark("outside", "outside", n=1200)
     both(candidate, champion, of, bool, bool, decodes=("fast",))
     assert rows_of(candidate, champion)[1].verdict == PASS
-    Prediction.objects.filter(evaluation__model=candidate).update(scores={})  # it is not calibrated
+    Answer.objects.filter(evaluation__model=candidate).update(scores={})  # it is not calibrated
     (row,), found = rows_of(candidate, champion)
     assert found.verdict == CANNOT_TELL and "1200 requests of the opponent" in row.note
     back, other = rows_of(champion, candidate)
@@ -294,8 +285,8 @@ def worse(on, candidate, champion):
     if kind == "rule":
         new = make_rule(make_tool(), make_tool(), code="NEW").published
         taught(candidate, new)
-        answered(champion, new, [1, 1, 0])
-        answered(candidate, new, [1, 1, 0])
+        answer_tests(champion, new, 1, 1, 0)
+        answer_tests(candidate, new, 1, 1, 0)
         return
     of = benchmark("lost", kind, n=240, **({"tier": "plain"} if kind == "prb" else {}))
     for decode in {"prb": ("fast", "trace"), "mcq": ("letters",), "outside": ("fast",)}[kind]:
@@ -369,13 +360,13 @@ def test_equal_evidence_is_the_same_report_and_a_report_is_frozen(two, settings)
 
     report = made()
     assert made() == report and report.counted_from["groups"] == definition_now().hash
-    stored = {row.pk: row.scores for row in Prediction.objects.all()}
+    stored = {row.pk: row.scores for row in Answer.objects.all()}
     with thawed():
-        Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0})
+        Answer.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0})
     anew = made()
     assert anew != report  # groups were counted anew
     with thawed():
-        for row in Prediction.objects.all():
+        for row in Answer.objects.all():
             row.scores = stored[row.pk]
             row.save()
     again = made()  # as at first: the newest report counts, so it is told once more

@@ -8,12 +8,20 @@ from django.urls import reverse
 from catalog.models import Tool
 from evaluation.loop.selectors import DONE, OFF, RUNNING, STOPPED, TITLES, WAITING, courses, under_way
 from evaluation.loop.services import ask_champion, sweep, tell_authors
-from evaluation.models import GateReport, RuleTestResult
+from evaluation.models import GateReport
 from rules.models import Rule, RuleVersion
 from synthesis.generate.automatic import loop_save
 from synthesis.generate.planning import AUTOMATIC
 from synthesis.models import LoopSettings, Sample, SnapshotSample, SynthesisRun
-from tests.factories import make_model, make_rule, make_run, make_sample, make_snapshot, make_tool
+from tests.factories import (
+    answer_tests,
+    make_model,
+    make_rule,
+    make_run,
+    make_sample,
+    make_snapshot,
+    make_tool,
+)
 from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
@@ -92,9 +100,7 @@ def gated(candidate, champion, verdict="pass"):
 
 
 def asked(model, rule, passed):
-    return RuleTestResult.objects.create(
-        model=model, version=rule.published, passed=passed, total=2, results=[]
-    )
+    answer_tests(model, rule.published, *[place < passed for place in range(2)])
 
 
 def test_published_rule_waits_to_be_written_for_and_says_what_for(rule, author):

@@ -7,7 +7,7 @@ import pytest
 from catalog.models import Tool
 from evaluation.benchmarks.services import benchmark_import
 from evaluation.core.asking import Query
-from evaluation.models import Evaluation, Prediction, RuleTestResult
+from evaluation.models import Answer, Evaluation
 from evaluation.retrieval.retriever import retrieve_once
 from tests.factories import make_rule, make_snapshot, make_tool
 from tests.training.small_snapshot import NAMES, write_snapshot
@@ -65,12 +65,13 @@ def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, 
         "trace-free",
         "letters",
     }
-    assert Evaluation.objects.filter(metrics__isnull=True).count() == 0 and Prediction.objects.count() == 13
-    fast = Prediction.objects.filter(evaluation__decode="fast")
+    assert Evaluation.objects.filter(metrics__isnull=True).count() == 0
+    assert Answer.objects.exclude(evaluation=None).count() == 13
+    fast = Answer.objects.filter(evaluation__decode="fast")
     assert all(set(row.output["tools"]) <= set(NAMES) for row in fast)
 
-    tested = RuleTestResult.objects.get(model=run.model)
-    assert tested.total == 1 and set(tested.results[0]["found"]) <= set(NAMES)
+    tested = Answer.objects.get(model=run.model, item__origin="rule_test")
+    assert set(tested.output["tools"]) <= set(NAMES)
 
     answer = retrieve_once(Query("request 1", k=3), model=run.model)
     known = set(Tool.objects.values_list("name", flat=True))

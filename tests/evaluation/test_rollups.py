@@ -1,5 +1,6 @@
 """Rollups equal an independent recomputation after every event, are written by row, and say when they are behind."""
 
+import json
 import random
 from datetime import timedelta
 from uuid import uuid4
@@ -18,15 +19,15 @@ from evaluation.core import report
 from evaluation.coverage import gaps
 from evaluation.coverage.counted import counted, figures_by_domain, one_count, read_count
 from evaluation.models import (
-    BenchmarkItem,
+    Answer,
     Count,
     DomainPoint,
     Evaluation,
-    KeptOutAnswer,
+    LabelledRequest,
     RetrievalRequest,
 )
 from evaluation.results import rollups, tasks
-from evaluation.results.kept_out import KeptOutWork
+from evaluation.results.unanswered import Unanswered
 from evaluation.what_if.selectors import Choice, plan_of
 from rules.models import Rule
 from synthesis.models import Sample, SnapshotSample
@@ -100,6 +101,7 @@ class World:
         make_rule(self.tools["finance"][5], self.tools["finance"][6], code="SECOND")
         self.snapshot = make_snapshot()
         self.models = [self.model(), self.model()]
+        self.jobs = {model: Job.objects.create(kind="rule_tests", state="done") for model in self.models}
         self.benchmark = None
         for model in (None, *self.models):
             self.measure(model)
@@ -137,13 +139,14 @@ class World:
                 )
             for model in self.models if place > 2 else ():
                 first, near = self.guess(gold), self.guess(gold)
-                KeptOutAnswer.objects.create(
-                    model=model,
+                item, _ = LabelledRequest.objects.get_or_create(
+                    origin="sample",
                     sample=sample,
                     text_key=text_key(sample.query) if place != 5 else "edited since",
-                    tools=[first.name] if first else [],
-                    embedding=[near.name] if near else [],
                 )
+                of = {"item": item, "job": self.jobs[model]}
+                for by, tool in ((model, first), (None, near)):
+                    Answer.objects.create(model=by, output={"tools": [tool.name] if tool else []}, **of)
 
     def requests(self, many):
         for number in range(many):
@@ -380,7 +383,7 @@ def test_erased_requests_leave_the_numbers(world):
 def test_what_the_snapshot_holds_word_for_word_does_not_count(world):
     count_again()
     before = counted().domains["hr"].groups["all"]["n"]
-    one = BenchmarkItem.objects.get(pk=gaps.outcomes(source="benchmark", domain="hr")[0].of)
+    one = LabelledRequest.objects.get(pk=gaps.outcomes(source="benchmark", domain="hr")[0].of)
     same = make_sample(tools=world.tools["hr"][:2], query=one.data["query"].upper() + "!", human="approved")
     other = make_snapshot()
     SnapshotSample.objects.create(snapshot=other, sample=same, position=1, sample_key=same.key)
@@ -565,22 +568,30 @@ def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, o
     erased = RetrievalRequest.objects.create(
         **told, key=uuid4(), query="Book a week", tools=[names[0]], expected=[names[2]]
     )
-    real = KeptOutWork.publish
+    real = Unanswered.publish
 
     def erased_meanwhile(*args):
         RetrievalRequest.objects.filter(pk=erased.pk).delete()
         real(*args)
 
-    monkeypatch.setattr(KeptOutWork, "publish", erased_meanwhile)
+    monkeypatch.setattr(Unanswered, "publish", erased_meanwhile)
     crown(model)
     assert (ask_champion(), ask_champion()) == (1, 0)
     job = jobs.run(Job.objects.get(kind="rule_tests").pk)
     assert job.state == "done", job.error
     assert job.result == {"rules_tested": 0, "rules_passed": 0, "kept_out": 3}
-    found = {(one.sample_id or one.request_id): one for one in KeptOutAnswer.objects.all()}
-    assert set(found) == {kept.pk, edited.pk, report.pk}
-    assert found[kept.pk].tools[0] == names[0] and found[report.pk].tools[0] == names[2]
-    assert len(found[kept.pk].embedding) == 3
+    of_model, of_embedding = (
+        {
+            one.item.sample_id or one.item.request_id: one.output["tools"]
+            for one in Answer.objects.filter(model=by)
+        }
+        for by in (model, None)
+    )
+    assert set(of_model) == set(of_embedding) == {kept.pk, edited.pk, report.pk}
+    assert of_model[kept.pk][0] == names[0] and of_model[report.pk][0] == names[2]
+    assert len(of_embedding[kept.pk]) == 3
+    texts = json.dumps(list(LabelledRequest.objects.values("data")) + list(Answer.objects.values("output")))
+    assert "June" not in texts and "a day" not in texts
     assert ask_champion() == 0
     count_again()
     sources = counted().domains["hr"].sources
@@ -593,6 +604,11 @@ def test_the_champion_is_asked_kept_out_samples_and_reports_once(asked_engine, o
     count_again()
     assert counted().domains["hr"].sources["sample"]["n"] == 1
     assert_equal_to_recomputed()
+    assert [text for _, text in Unanswered.kept_out(model).requests] == ["my GetPaystub of July"]
+    Sample.objects.filter(pk=edited.pk).update(query="my GetPayslip of July", human="approved")
+    assert Unanswered.kept_out(model).count == 0
+    report.delete()
+    assert set(Answer.objects.values_list("item__origin", flat=True)) == {"sample"}
 
 
 def test_a_request_that_is_erased_while_rollups_are_counted_fails_nothing(world):

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from evaluation.benchmarks.selectors import rule_results
 from evaluation.benchmarks.services import evaluation_request
 from evaluation.core.metrics import judge_rule_test as judge
-from evaluation.models import RuleTestResult
+from evaluation.models import Answer, LabelledRequest
 from evaluation.results import rule_tests, tasks
 from evaluation.results.rule_tests import stored_results
 from evaluation.retrieval import retriever
@@ -86,12 +86,19 @@ def test_job_stores_each_published_version_once(tools, model):
     ruled(tools, ("q", ["Leave/Book"]), code="DRAFT", published=False)
     ruled(tools, code="NO_TESTS")
     assert asked(model) == {"rules_tested": 2, "rules_passed": 1, "kept_out": 0}
-    stored = RuleTestResult.objects.get(version=rule.published)
-    assert (stored.passed, stored.total, stored.results[1]["found"][0]) == (1, 2, "Pay/GetPayslip")
-    assert (
-        asked(model) == {"rules_tested": 0, "rules_passed": 0, "kept_out": 0}
-        and RuleTestResult.objects.count() == 2
-    )
+    (result,) = rule_results(item__version=rule.published)
+    assert (result.passed, result.total) == (1, 2)
+    assert Answer.objects.get(item__data__query="the one of 2019").output["tools"][0] == "Pay/GetPayslip"
+    assert asked(model) == {"rules_tested": 0, "rules_passed": 0, "kept_out": 0}
+    assert Answer.objects.count() == 3
+
+
+def test_two_models_are_asked_one_request_of_a_test(tools, model):
+    rule = ruled(tools, ("GetPayslip of May", ["Pay/GetPayslip"]), ("GetPayslip of May", ["OldPay/GetSlip"]))
+    for one in (model, make_model(store_key=model.store_key, store_digest=model.store_digest)):
+        assert asked(one)["rules_passed"] == 0
+    assert [(row.version, row.passed, row.total) for row in rule_results()] == [(rule.published_id, 1, 2)] * 2
+    assert LabelledRequest.objects.count() == 2
 
 
 def test_new_version_is_asked_alone(tools, model):
@@ -109,7 +116,7 @@ def test_new_version_is_asked_alone(tools, model):
     rule.published = version
     rule.save()
     assert asked(model)["rules_tested"] == 1
-    assert set(RuleTestResult.objects.values_list("version__number", flat=True)) == {1, 2}
+    assert set(Answer.objects.values_list("item__version__number", flat=True)) == {1, 2}
 
 
 def test_what_a_server_answers_is_kept_apart_from_our_own_engine(tools, model, settings, monkeypatch):
@@ -121,13 +128,13 @@ def test_what_a_server_answers_is_kept_apart_from_our_own_engine(tools, model, s
         assert asked(one)["rules_tested"] == 1
     monkeypatch.setenv("TRACE_BACKEND_URL", "http://gpu.example.com:8000/v1")
     settings.TRACE_BACKEND_URL = "http://gpu.example.com:8000/v1"
-    assert set(rule_results().values_list("model", flat=True)) == {pocket.pk}
+    assert [row.model for row in rule_results()] == [pocket.pk]
     (shown, _) = stored_results(rule.published)
-    assert (shown["model"], shown["result"]) == (model, None)
+    assert (shown["model"], shown["verdicts"]) == (model, [])
     assert [asked(one)["rules_tested"] for one in (model, model, pocket)] == [1, 0, 0]
-    kept = RuleTestResult.objects.order_by("pk").values_list("model", "backend")
+    kept = Answer.objects.order_by("pk").values_list("model", "backend")
     assert list(kept) == [(model.pk, ""), (pocket.pk, ""), (model.pk, "completions")]
-    assert stored_results(rule.published)[0]["result"].backend == "completions"
+    assert stored_results(rule.published)[0]["passed"] == 1
 
 
 def test_a_rule_that_is_published_meanwhile_is_asked_too(tools, model, monkeypatch):
@@ -136,29 +143,29 @@ def test_a_rule_that_is_published_meanwhile_is_asked_too(tools, model, monkeypat
 
     def published(*given):
         predict(*given)
-        if RuleTestResult.objects.count() == 1:
+        if Answer.objects.count() == 1:
             ruled(tools, ("GetSlip please", ["OldPay/GetSlip"]))
 
     monkeypatch.setattr(tasks, "predict", published)
     assert asked(model) == {"rules_tested": 2, "rules_passed": 2, "kept_out": 0}
-    assert RuleTestResult.objects.count() == 2
+    assert Answer.objects.count() == 2
 
 
 def test_evaluation_of_a_model_asks_it_the_rules_tests_too(tools, model):
     ruled(tools, ("GetPayslip", ["Pay/GetPayslip"]))
     job = jobs.run(evaluation_request(model=model).pk)
     assert job.state == "done", job.error
-    assert job.result["rules_tested"] == 1 and RuleTestResult.objects.get().job_id == job.pk
+    assert job.result["rules_tested"] == 1 and Answer.objects.get().job_id == job.pk
 
 
 def test_killed_child_leaves_nothing_and_the_retry_goes_on(tools, model, monkeypatch):
     ruled(tools, *[(f"GetPayslip {number}", ["Pay/GetPayslip"]) for number in range(3)])
     monkeypatch.setenv("FAKE_ENGINE", "die")
     job = jobs.run(rule_tests.rule_tests_request(model=model).pk)
-    assert job.state == "failed" and not RuleTestResult.objects.exists()
+    assert job.state == "failed" and not Answer.objects.exists()
     monkeypatch.delenv("FAKE_ENGINE")
     jobs.retry(job)
-    assert jobs.run(job.pk).state == "done" and RuleTestResult.objects.get().passed == 3
+    assert jobs.run(job.pk).state == "done" and [row.passed for row in rule_results()] == [3]
 
 
 def test_job_under_way_is_not_queued_twice(model):
@@ -287,7 +294,7 @@ def test_editor_asks_every_model_with_an_alias(tools, model, client_as, engine):
     assert {(body["mode"], body["k"]) for body in seen} == {("fast", 10)}
     text = answer.content.decode()
     assert "1 of 2 pass" in text and "at place 2" in text and "all pass" in text
-    assert not RuleTestResult.objects.exists()
+    assert not Answer.objects.exists()
 
 
 def test_engine_that_is_away_is_a_sentence(tools, model, client_as, settings, monkeypatch, tmp_path):

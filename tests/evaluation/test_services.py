@@ -1,15 +1,16 @@
-"""An evaluation runs in child processes, keeps every prediction, and costs nothing the second time."""
+"""An evaluation runs in child processes, keeps every answer, and costs nothing the second time."""
 
 import json
 
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.db import IntegrityError, transaction
 
 from catalog.models import Tool
 from evaluation.benchmarks.services import Unit, benchmark_import, evaluation_request
 from evaluation.core.report import asked_at_once
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from evaluation.models import Answer, Benchmark, Evaluation, LabelledRequest
 from evaluation.results import tasks
 from tests.factories import make_model, make_rule, make_run, make_tool, thawed
 from trace_site import jobs
@@ -81,7 +82,7 @@ def test_development_half_is_evaluated_as_it_is_served_and_its_figures_are_not_t
 def test_reasoning_model_is_decoded_three_ways_beside_the_baseline(tools, prb, tmp_path):
     model = model_with(tools, tmp_path)
     result = evaluate(model)
-    assert result["computed"] == 4 and Prediction.objects.count() == 12
+    assert result["computed"] == 4 and Answer.objects.count() == 12
     made = Evaluation.objects.all()
     assert [row.decode for row in made.order_by("pk")] == ["embedding", "fast", "trace", "trace-free"]
     trace = made.get(decode="trace").metrics
@@ -159,13 +160,13 @@ def test_interrupted_decoding_goes_on_and_stores_every_answer_once(tools, prb, t
     job = jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
     assert (job.state, job.error) == ("failed", "tests.evaluation.fake_engine: the model is broken.")
     assert not Evaluation.objects.filter(decode="fast", metrics__isnull=False).exists()
-    assert not Prediction.objects.filter(evaluation__decode="fast").exists()
+    assert not Answer.objects.filter(evaluation__decode="fast").exists()
     jobs.retry(job)
     assert jobs.run(job.pk).state == "done"
-    assert Prediction.objects.filter(evaluation__decode="fast").count() == 3
+    assert Answer.objects.filter(evaluation__decode="fast").count() == 3
 
 
-def test_worker_that_lost_its_lease_stores_no_prediction(tools, prb, tmp_path, monkeypatch):
+def test_worker_that_lost_its_lease_stores_no_answer(tools, prb, tmp_path, monkeypatch):
     job = evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["fast"])
     scored = tasks.score
 
@@ -175,7 +176,7 @@ def test_worker_that_lost_its_lease_stores_no_prediction(tools, prb, tmp_path, m
 
     monkeypatch.setattr(tasks, "score", overtaken)
     jobs.run(job.pk)
-    assert not Prediction.objects.exists() and not Evaluation.objects.filter(metrics__isnull=False).exists()
+    assert not Answer.objects.exists() and not Evaluation.objects.filter(metrics__isnull=False).exists()
 
 
 def test_catalog_without_embeddings_has_no_baseline_but_an_evaluation(prb, tools, tmp_path):
@@ -196,7 +197,7 @@ def test_a_tool_imported_while_the_baseline_searches_is_searched_too(tools, prb,
     evaluate(model_with(tools, tmp_path), benchmark=prb, decodes=["fast"])
     baseline = Evaluation.objects.get(decode="embedding")
     assert baseline.key == Unit(None, prb, "embedding").key
-    assert {len(row.output["tools"]) for row in baseline.predictions.all()} == {5}
+    assert {len(row.output["tools"]) for row in baseline.answers.all()} == {5}
 
 
 def test_a_catalog_that_is_embedded_in_part_puts_the_evaluation_off(tools, prb, tmp_path):
@@ -244,13 +245,11 @@ def test_evaluate_command_says_how_many_answers_follow_their_trace(tools, prb, t
     model = model_with(tools, tmp_path)
     call_command("evaluate", model=str(model.pk), benchmark="prb", decode="trace")
     assert "follows its trace 0.333 (1 of 3)" in capsys.readouterr().out
-    stored = Prediction.objects.filter(evaluation__decode="trace").order_by("item__position")
+    stored = Answer.objects.filter(evaluation__decode="trace").order_by("item__position")
     assert [row.output["follows_trace"] for row in stored] == [True, False, False]
 
 
-def test_predictions_cannot_outlive_their_item(tools, prb, tmp_path):
+def test_answers_cannot_outlive_their_item(tools, prb, tmp_path):
     evaluate(model_with(tools, tmp_path), decodes=["fast"])
-    from django.db.models import ProtectedError
-
-    with pytest.raises(ProtectedError):
-        BenchmarkItem.objects.all().delete()
+    with pytest.raises(IntegrityError, match="evaluation_answer rows are frozen"), transaction.atomic():
+        LabelledRequest.objects.all().delete()

@@ -20,20 +20,17 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         model = model_named(options["model"])
         run_inline(rule_tests_request(model=model), self.echo)
-        asked = rule_results().filter(model=model, version__rule__published=F("version"))
-        rows = asked.order_by("version__rule__code", "pk").values_list(
-            "version__rule__code", "passed", "total"
-        )
+        rows = rule_results(model=model, item__version__rule__published=F("item__version"))
         failing = []
-        for code, passed, total in rows:
-            if passed < total:
-                failing.append(code)
-                self.echo(f"  {code}: {passed} of {total} tests pass")
+        for row in rows:
+            if row.passed < row.total:
+                failing.append(row.code)
+                self.echo(f"  {row.code}: {row.passed} of {row.total} tests pass")
         found = {
             "rules": len(rows),
             "rules_passed": len(rows) - len(failing),
-            "tests": sum(total for _, _, total in rows),
-            "tests_passed": sum(passed for _, passed, _ in rows),
+            "tests": sum(row.total for row in rows),
+            "tests_passed": sum(row.passed for row in rows),
         }
         sentence = (
             f"model {model.pk}: {found['rules_passed']:,} of {found['rules']:,} rules pass, "

@@ -1,4 +1,4 @@
-"""Reads of single predictions: lists with filters, two evaluations paired, what touches one tool or one rule."""
+"""Reads of single answers: lists with filters, two evaluations paired, what touches one tool or one rule."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from evaluation.benchmarks.selectors import RESULTS, metrics_of, newest_benchmar
 from evaluation.core.metrics import METRICS
 from evaluation.core.paired import score_interval
 from evaluation.coverage.grouped import Sorting, group_filter, sorting_now
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from evaluation.models import Answer, Benchmark, Evaluation, LabelledRequest
 from rules.models import Rule
 from synthesis.samples.checks import Span, trace_spans
 from training.models import AliasMove
@@ -29,7 +29,7 @@ TRACES = {
     "differs": ("differs from its trace", Q(output__follows_trace=False) & ~Q(output__trace_tools=[])),
     "silent": ("its trace names no tool", Q(output__follows_trace=False, output__trace_tools=[])),
 }
-# what a trace cites, as a filter of predictions
+# what a trace cites, as a filter of answers
 CITED = {
     "yes": "cites a rule",
     "no": "cites no rule",
@@ -39,10 +39,10 @@ CITED = {
 FOLDED = 3  # tools of a list that a row shows before the rest is folded away
 
 
-def predictions(of: Evaluation, filters: Mapping[str, str]) -> QuerySet[Prediction]:
+def answers(of: Evaluation, filters: Mapping[str, str]) -> QuerySet[Answer]:
     """With their items; filters: only=wrong|right, trace=TRACES, cited=CITED, group, domain, tier, style, side, q, and
     a rule's code: rule=that decides, needless=that a trace cites and that does not decide."""
-    found = of.predictions.select_related("item")
+    found = of.answers.select_related("item")
     for name, column in (
         ("domain", "item__domain"),
         ("rule", "item__data__rule"),
@@ -70,7 +70,7 @@ def predictions(of: Evaluation, filters: Mapping[str, str]) -> QuerySet[Predicti
     return found
 
 
-def of_tier(rows: QuerySet[Prediction], tier: str) -> QuerySet[Prediction]:
+def of_tier(rows: QuerySet[Answer], tier: str) -> QuerySet[Answer]:
     """As `core.items.tier_of` says: an item's own tier, else by its number of right tools."""
     many = Func(F("item__data__tools"), function="jsonb_array_length", output_field=IntegerField())
     bounds = {"easy": (1, 1), "medium": (2, 3), "hard": (4, MOST_TOOLS)}.get(tier)
@@ -81,7 +81,7 @@ def of_tier(rows: QuerySet[Prediction], tier: str) -> QuerySet[Prediction]:
     return counted.filter(own | (Q(item__data__tier__isnull=True) & Q(many__range=bounds)))
 
 
-def citing(rows: QuerySet[Prediction], which: str) -> QuerySet[Prediction]:
+def citing(rows: QuerySet[Answer], which: str) -> QuerySet[Answer]:
     """Those whose trace cites as CITED says."""
     if which in ("yes", "no"):
         none = Q(scores__cited=[]) | Q(scores__cited__isnull=True)
@@ -91,17 +91,17 @@ def citing(rows: QuerySet[Prediction], which: str) -> QuerySet[Prediction]:
     return right if which == "right" else decided.exclude(pk__in=right.values("pk"))
 
 
-def cites_needlessly(rows: QuerySet[Prediction], code: str) -> QuerySet[Prediction]:
+def cites_needlessly(rows: QuerySet[Answer], code: str) -> QuerySet[Answer]:
     """Those whose trace names a rule that does not decide the request."""
     cited = rows.annotate(trace=KT("output__trace")).filter(trace__regex=rf"\m{re.escape(code)}\M")
     return cited.filter(~Q(item__data__rule=code) | Q(item__data__rule__isnull=True))
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPrediction:
-    """One prediction as the table shows it."""
+class ShownAnswer:
+    """One answer as the table shows it."""
 
-    prediction: Prediction
+    answer: Answer
     text: str
     gold: list[str]
     given: list[tuple[str, bool]]
@@ -124,7 +124,7 @@ class ShownPrediction:
         return self.decides is not None and self.decides in self.cited
 
 
-def shown(rows: Sequence[Prediction], of: Evaluation, metric: str = "") -> list[ShownPrediction]:
+def shown(rows: Sequence[Answer], of: Evaluation, metric: str = "") -> list[ShownAnswer]:
     """`metric`: what says that an answer is right. Two queries."""
     metric = metric or metrics_of(of)[0]
     if of.decode == LETTERS:
@@ -139,18 +139,18 @@ def shown(rows: Sequence[Prediction], of: Evaluation, metric: str = "") -> list[
     return [_list(row, of, metric, known, sorting) for row in rows]
 
 
-def _letter(row: Prediction, metric: str) -> ShownPrediction:
+def _letter(row: Answer, metric: str) -> ShownAnswer:
     data, right = row.item.data, row.scores.get(metric, 0) >= 1
     options = dict(zip(ascii_uppercase, data.get("choices", ()), strict=False))
     letter = row.output.get("letter", "")
     gold = [f"{data['answer']}: {options.get(data['answer'], '')}"]
     given = [(f"{letter}: {options.get(letter, '')}", right)] if letter else []
-    return ShownPrediction(row, data.get("question", ""), gold, given, right)
+    return ShownAnswer(row, data.get("question", ""), gold, given, right)
 
 
 def _list(
-    row: Prediction, of: Evaluation, metric: str, rules: Mapping[str, int], sorting: Sorting | None
-) -> ShownPrediction:
+    row: Answer, of: Evaluation, metric: str, rules: Mapping[str, int], sorting: Sorting | None
+) -> ShownAnswer:
     data, output, text = row.item.data, row.output, str(row.output.get("trace") or "")
     gold, tools = data["tools"], output.get("tools", [])[:SHOWN]
     trace = ""
@@ -159,7 +159,7 @@ def _list(
     cited = row.scores.get("cited") or ()
     names = {*gold, *tools, *output.get("trace_tools", ())}
     rule = data.get("rule")
-    return ShownPrediction(
+    return ShownAnswer(
         row,
         data["query"],
         gold,
@@ -207,7 +207,7 @@ class PairedMetric:
 
 def compared(a: Evaluation, b: Evaluation, filters: Mapping[str, str]) -> tuple[list[PairedMetric], int]:
     """Every metric both have, and over how many queries; two queries."""
-    sides = [dict(predictions(of, filters).values_list("item_id", "scores")) for of in (a, b)]
+    sides = [dict(answers(of, filters).values_list("item_id", "scores")) for of in (a, b)]
     shared = sorted(sides[0].keys() & sides[1].keys())
     rows = []
     for name, metric in METRICS.items() if shared else ():
@@ -227,25 +227,25 @@ def list_length(of: Evaluation, filters: Mapping[str, str]) -> float | None:
     if of.decode == LETTERS:
         return None
     many = Func(F("output__tools"), function="jsonb_array_length", output_field=FloatField())
-    found: float | None = predictions(of, filters).aggregate(mean=Avg(many))["mean"]
+    found: float | None = answers(of, filters).aggregate(mean=Avg(many))["mean"]
     return found
 
 
-def flips(a: Evaluation, b: Evaluation, filters: Mapping[str, str]) -> QuerySet[Prediction]:
-    """A's predictions of the queries that, by a metric (`by`), A and B answer right as EITHER says (`flip`), with their
-    items; other filters are those of `predictions`."""
-    asked, right = b.predictions.all(), Q(**{f"scores__{filters['by']}__gte": 1})
-    mine = predictions(a, filters).filter(item__in=asked.values("item"))
+def flips(a: Evaluation, b: Evaluation, filters: Mapping[str, str]) -> QuerySet[Answer]:
+    """A's answers of the queries that, by a metric (`by`), A and B answer right as EITHER says (`flip`), with their
+    items; other filters are those of `answers`."""
+    asked, right = b.answers.all(), Q(**{f"scores__{filters['by']}__gte": 1})
+    mine = answers(a, filters).filter(item__in=asked.values("item"))
     other = Q(item__in=asked.filter(right).values("item"))
     ways = {"a": right & ~other, "b": ~right & other, "both": right & other, "none": ~right & ~other}
     return mine.filter(ways.get(filters["flip"], ways["a"] | ways["b"]))
 
 
 def flip_rows(
-    rows: Sequence[Prediction], a: Evaluation, b: Evaluation, metric: str
-) -> list[tuple[ShownPrediction, ShownPrediction]]:
-    """Each of A's predictions beside B's; two queries, and those of `shown`."""
-    others = {row.item_id: row for row in b.predictions.filter(item__in=[one.item_id for one in rows])}
+    rows: Sequence[Answer], a: Evaluation, b: Evaluation, metric: str
+) -> list[tuple[ShownAnswer, ShownAnswer]]:
+    """Each of A's answers beside B's; two queries, and those of `shown`."""
+    others = {row.item_id: row for row in b.answers.filter(item__in=[one.item_id for one in rows])}
     theirs = []
     for row in rows:
         other = others[row.item_id]
@@ -257,13 +257,13 @@ def flip_rows(
 def tool_queries(tool: Tool) -> dict[str, Any]:
     """Benchmark queries this tool is gold for, and whether the champion, writing a trace, finds all of their tools."""
     chosen = retrieval_benchmarks(newest_benchmarks())
-    items = BenchmarkItem.objects.filter(benchmark__in=chosen, data__tools__contains=[tool.name])
+    items = LabelledRequest.objects.filter(benchmark__in=chosen, data__tools__contains=[tool.name])
     found = list(items.select_related("benchmark").order_by("benchmark", "position")[:20])
     champion = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).first()
     asked = Evaluation.objects.filter(
         RESULTS, model=champion.model_id if champion else 0, decode=Evaluation.Decode.TRACE
     )
-    made = Prediction.objects.filter(evaluation__in=asked, item__in=found).order_by("evaluation")
+    made = Answer.objects.filter(evaluation__in=asked, item__in=found).order_by("evaluation")
     found_it = {item: scores["recall@gen"] >= 1 for item, scores in made.values_list("item", "scores")}
     rows = [(item, found_it.get(item.pk)) for item in found]
     return {"champion": champion if found_it else None, "rows": rows}
