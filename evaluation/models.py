@@ -380,10 +380,12 @@ class Count(models.Model):
     it."""
 
     edition = models.PositiveIntegerField(help_text="of the arithmetic and of the rows; others are not read")
-    key = models.CharField(max_length=64, help_text="of all that was counted: another one makes a count due")
-    sorted_by = models.CharField(max_length=64, help_text="hash of the rules and clusters of all domains")
-    model = models.ForeignKey(
-        Model, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: the embedding answers"
+    key = models.CharField(
+        max_length=64, help_text="hash of all that was counted from: another one makes a count due"
+    )
+    basis = models.CharField(
+        max_length=64,
+        help_text="hash of its rules, clusters and model: another one makes a count due at once",
     )
     counted = models.JSONField(
         help_text="{outcomes, tools, clusters, domains}: rows of evaluation.coverage.counted"

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Cluster, Clustering, Tool
 from evaluation.coverage.selectors import coverage
+from evaluation.models import Count
 from tests.factories import count_rollups, make_cluster, make_rule, make_tool, thawed
 
 pytestmark = pytest.mark.django_db
@@ -142,6 +143,13 @@ def test_pages_say_in_words_why_tools_are_look_alikes(client_as, clusters):
     assert line in client.get(f"/clusters/{clusters[0].pk}/panel/").content.decode()
 
 
+def test_a_cluster_that_rules_tell_apart_is_no_gap_and_no_unmeasured_one(client_as, clusters):
+    client = client_as("reviewer")
+    for path in ("/clusters/?domain=hr&state=resolved", f"/clusters/{clusters[0].pk}/"):
+        page = client.get(path).content.decode()
+        assert ">no gap</span>" in page and ">not measured</span>" not in page
+
+
 def test_cluster_page_compares_with_the_chosen_tool(client_as, clusters):
     wanted = clusters[1].tool_ids[2]
     page = client_as("reviewer").get(f"/clusters/{clusters[1].pk}/?against={wanted}")
@@ -160,6 +168,16 @@ def test_dismissed_cluster_leaves_the_denominator_and_comes_back(client_as, clus
     assert "The descriptions say it." in client.get(path).content.decode()
     client.post(path + "restore/")
     assert coverage("hr")[0].totals.clusters == 2
+
+
+def test_until_the_first_count_pages_say_that_nothing_is_counted_yet(client_as, clusters):
+    Count.objects.all().delete()
+    client, path = client_as("expert"), f"/clusters/{clusters[1].pk}/"
+    for page in ("/", path, "/evaluation/what-if/?domain=hr"):
+        assert "counted yet" in client.get(page).content.decode()
+    assert "counted within a minute" in client.get("/clusters/").content.decode()
+    assert client.get(path + "panel/").status_code == 200
+    assert client.get("/coverage/hr.csv").status_code == 404
 
 
 def test_dismissal_needs_a_reason(client_as, clusters):

@@ -133,6 +133,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "evaluation.coverage.counted.one_count",
     "trace_site.middleware.trace_errors",
     "trace_site.middleware.closed_links",
     "axes.middleware.AxesMiddleware",

@@ -1,27 +1,28 @@
-"""What look-alikes cost, as counted last: labelled requests, tools, clusters and domains. A process reads a count once.
+"""What look-alikes cost, as counted last: labelled requests, tools, clusters and domains.
 
-The arithmetic is core/confusion.py, the counting results/rollups.py.
+The arithmetic is core/confusion.py, the counting results/rollups.py. A process reads a count once; a web request reads
+one count, however often it asks.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import asdict, dataclass, field, fields
-from datetime import date, datetime
-from functools import lru_cache, wraps
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 from catalog.models import Cluster, Domain
 from evaluation.models import Count, DomainPoint
+from trace_site.middleware import Handler
 
 EDITION = 1  # of the arithmetic and of these rows
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCount:
+class ToolCount(NamedTuple):
     """Of a tool that a labelled or recorded request concerns. `uncovered`, `covered`: wrong answers of the model at
     such a pair of the tool's cluster; without a model these are the embedding's. `traffic`: recorded requests of the
     window that concern it."""
@@ -59,17 +60,16 @@ class ClusterCount:
     score_low: float | None
     score_high: float | None
     expected_rules: (
-        float  # over its uncovered pairs, from signals alone; orders what is not measured; no cost
+        float  # over its uncovered pairs, from signals alone: orders what is not measured; no cost
     )
-    cluster: Cluster = field(default_factory=Cluster, compare=False, repr=False)
+    cluster: Cluster = field(init=False, compare=False, repr=False)
 
     @property
     def uncovered(self) -> int:
         return self.pairs - self.covered
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """A labelled request kept out of training, and what the shown model and the embedding choose first."""
 
     source: str  # benchmark, sample or production
@@ -90,6 +90,11 @@ class Outcome:
     embedding_tool: int | None
     embedding_at: str
 
+    @property
+    def of_both(self) -> bool:
+        """Whether the model and the embedding were asked."""
+        return self.model_wrong is not None and self.embedding_wrong is not None
+
     def wrong(self, side: str) -> bool | None:
         return self.model_wrong if side == "model" else self.embedding_wrong
 
@@ -102,10 +107,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Counted:
-    """`clusters`: of each domain by rank; `domains`: unsaved points. Rows are shared between pages: change none."""
+    """`clusters`: of each domain by rank; `domains`: unsaved points. Pages share it: change nothing."""
 
-    key: str = ""
-    at: datetime | None = None
     outcomes: tuple[Outcome, ...] = ()
     tools: dict[int, ToolCount] = field(default_factory=dict)
     clusters: dict[str, list[ClusterCount]] = field(default_factory=dict)
@@ -113,84 +116,84 @@ class Counted:
 
 
 DAYS = ("window_from", "window_to")
+OF_A_ROW = ("_state", "id", "why", "at")  # of a point: what is no figure
 
 
 def as_json(found: Counted) -> dict[str, Any]:
-    """As `Count.counted` holds it."""
-    names = [one.name for one in fields(ClusterCount) if one.name != "cluster"]
+    """As `Count.counted` holds it: the values of each row in the order of its fields, those of a domain by name."""
     return {
-        "outcomes": [list(asdict(row).values()) for row in found.outcomes],
-        "tools": {pk: list(asdict(row).values()) for pk, row in found.tools.items()},
+        "outcomes": found.outcomes,
+        "tools": found.tools,
         "clusters": {
-            slug: [[getattr(row, name) for name in names] for row in rows]
-            for slug, rows in found.clusters.items()
+            slug: [list(vars(row).values()) for row in rows] for slug, rows in found.clusters.items()
         },
-        "domains": {slug: values_of(row) for slug, row in found.domains.items()},
+        "domains": {
+            slug: {
+                name: str(value) if name in DAYS else value
+                for name, value in vars(point).items()
+                if name not in OF_A_ROW
+            }
+            for slug, point in found.domains.items()
+        },
     }
 
 
-def values_of(point: DomainPoint) -> dict[str, Any]:
-    """What was counted of a domain, days as texts."""
-    names = [one.attname for one in point._meta.concrete_fields if one.attname not in ("id", "at", "why")]
-    values = {name: getattr(point, name) for name in names}
-    return values | {name: str(values[name]) for name in DAYS}
-
-
-_pinned: ContextVar[Counted | None] = ContextVar("counted", default=None)
-
-
-def counted() -> Counted:
-    """The newest count, that of the page where one holds it; one query."""
-    if (held := _pinned.get()) is not None:
-        return held
-    newest = newest_counts().values_list("pk", flat=True).first()
-    return read_count(newest) if newest else Counted()
-
-
 def newest_counts() -> QuerySet[Count]:
+    """The newest first; of another edition none is read."""
     return Count.objects.filter(edition=EDITION)
 
 
-def figures_by_domain(domains: Iterable[Domain] | None = None) -> dict[str, DomainPoint]:
-    """Of each domain, with its `domain`, to do with as one likes; one query for the domains."""
-    known = {one.pk: one for one in (Domain.objects.all() if domains is None else domains)}
-    found = {}
-    for slug, point in counted().domains.items():
-        if slug in known:
-            found[slug] = copy(point)
-            found[slug].domain = known[slug]
-    return found
-
-
-@lru_cache(maxsize=2)
-def read_count(pk: int) -> Counted:
-    row = Count.objects.get(pk=pk)
+@lru_cache(maxsize=1)
+def read_count(newest: int) -> Counted:
+    """The count of this id, or that which another process has put in its place since; one query."""
+    row = newest_counts()[0]
     domains = {}
     for slug, values in row.counted["domains"].items():
         days = {name: date.fromisoformat(values[name]) for name in DAYS}
         domains[slug] = DomainPoint(**{**values, **days}, at=row.at)
     return Counted(
-        row.key,
-        row.at,
         tuple(Outcome(*values) for values in row.counted["outcomes"]),
-        {int(pk): ToolCount(*values) for pk, values in row.counted["tools"].items()},
+        {int(tool): ToolCount(*values) for tool, values in row.counted["tools"].items()},
         {slug: [ClusterCount(*values) for values in rows] for slug, rows in row.counted["clusters"].items()},
         domains,
     )
 
 
-View = Callable[..., HttpResponse]
+_of_request: ContextVar[list[Counted] | None] = ContextVar("counted", default=None)
 
 
-def one_count(view: View) -> View:
-    """A page whose numbers are all of one count, though many ask for it."""
+def one_count(get_response: Handler) -> Handler:
+    """Middleware: all that a request shows is of one count, the newest when it first asks."""
 
-    @wraps(view)
-    def shown(*args: Any, **kwargs: Any) -> HttpResponse:
-        token = _pinned.set(counted())
+    def answered(request: HttpRequest) -> HttpResponse:
+        token = _of_request.set([])
         try:
-            return view(*args, **kwargs)
+            return get_response(request)
         finally:
-            _pinned.reset(token)
+            _of_request.reset(token)
 
-    return shown
+    return answered
+
+
+def counted(newest: int | None = None) -> Counted:
+    """The newest count, or the one that this web request has read. `newest`: its id where that is known, 0 for none;
+    else one query."""
+    held = _of_request.get()
+    if held:
+        return held[0]
+    if newest is None:
+        newest = newest_counts().values_list("pk", flat=True).first()
+    found = read_count(newest) if newest else Counted()
+    if held is not None:
+        held.append(found)
+    return found
+
+
+def figures_by_domain(domains: Iterable[Domain] | None = None) -> dict[str, DomainPoint]:
+    """Of each domain, with its `domain`, to do with as one likes; one query for the domains, unless given."""
+    found = {}
+    for domain in Domain.objects.all() if domains is None else domains:
+        if point := counted().domains.get(domain.pk):
+            found[domain.pk] = copy(point)
+            found[domain.pk].domain = domain
+    return found

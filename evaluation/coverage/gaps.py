@@ -1,14 +1,15 @@
 """What pages read of the newest count: a domain, its gaps in order, and the requests behind every number.
 
-Each figure is as old as the count says; only answers reported wrong are counted at the look. Shares of nothing
-are None, "not measured". Texts are shown to those who may read where they are from; others get the ids.
+Each figure is as old as the count; only answers reported wrong are counted at the look. Shares of nothing are None,
+"not measured". Texts are shown to those who may read where they are from; others get the ids.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, Count, Q, Window
@@ -21,7 +22,7 @@ from catalog.models import Cluster, Tool
 from evaluation.core.confusion import MODEL
 from evaluation.core.coverage import DONE, EXCEPTIONS, LINES, STATES, UNCOVERED
 from evaluation.core.metrics import ALL
-from evaluation.coverage.counted import ClusterCount, Outcome, ToolCount, counted
+from evaluation.coverage.counted import ClusterCount, Outcome, counted
 from evaluation.coverage.outcomes import WINDOW, Source, reported
 from evaluation.models import DomainPoint, LabelledRequest, RetrievalRequest
 from rules.models import Rule, RuleSuggestion
@@ -129,7 +130,10 @@ def clusters(
 def with_clusters(rows: Sequence[ClusterCount]) -> list[ClusterCount]:
     """Each with its `cluster`; one query. Those that are gone are left out."""
     found = Cluster.objects.select_related("owner").defer("edges").in_bulk([row.pk for row in rows])
-    return [replace(row, cluster=found[row.pk]) for row in rows if row.pk in found]
+    shown = [copy(row) for row in rows if row.pk in found]
+    for row in shown:
+        row.cluster = found[row.pk]
+    return shown
 
 
 def narrowed(domain: str, chosen: ClusterFilter) -> list[ClusterCount]:
@@ -141,14 +145,14 @@ def narrowed(domain: str, chosen: ClusterFilter) -> list[ClusterCount]:
         states = STATE_GROUPS.get(chosen.state, (chosen.state,))
         rows = [row for row in rows if row.state in states]
     if chosen.cost:
-        told = COSTS.get(chosen.cost)
-        rows = [row for row in rows if told and row.open_tools and told(row)]
+        costs = COSTS.get(chosen.cost)
+        rows = [row for row in rows if costs and row.open_tools and costs(row)]
     if first := number_of(chosen.first, 9):
         rows = [row for row in rows if row.rank <= first]
     if chosen.owner or chosen.due == "overdue" or chosen.q.split():
         known = _narrowed_by_now(domain, [row.pk for row in rows], chosen)
         rows = [row for row in rows if row.pk in known]
-    return list(rows)
+    return rows
 
 
 def _narrowed_by_now(domain: str, ids: Sequence[int], chosen: ClusterFilter) -> set[int]:
@@ -169,7 +173,7 @@ def _narrowed_by_now(domain: str, ids: Sequence[int], chosen: ClusterFilter) -> 
 def hold_most(domain: str, total: float | None) -> int:
     """Of so many wrong answers expected in a domain, how many of its first gaps hold more than half; 0 where none is
     expected."""
-    scores = [row.score or 0.0 for row in counted().clusters.get(domain, ()) if row.open_tools and row.score]
+    scores = [row.score for row in counted().clusters.get(domain, ()) if row.open_tools and row.score]
     held = enumerate(accumulate(scores), start=1)
     return next((place for place, so_far in held if total and 2 * so_far > total), 0)
 
@@ -205,20 +209,15 @@ def pair_confusion(found: Iterable[Outcome], side: str = MODEL) -> list[PairConf
             unspoken[row.miss(side)] += row.unspoken is not None
     ids = {pk for tool, chosen, _ in wrong for pk in (tool, chosen) if pk}
     names = dict(Tool.objects.filter(pk__in=ids).values_list("pk", "name"))
-    tools = counted().tools
+    asked = {tool: row.n if side == MODEL else row.n_embedding for tool, row in counted().tools.items()}
     rows = [
         PairConfusion(
-            names[tool], names.get(chosen), at, many, _asked(tools, tool, side), unspoken[tool, chosen, at]
+            names[miss[0]], names.get(miss[1]), miss[2], many, asked.get(miss[0], 0), unspoken[miss]
         )
-        for (tool, chosen, at), many in wrong.items()
-        if tool in names
+        for miss, many in wrong.items()
+        if miss[0] in names
     ]
     return sorted(rows, key=lambda row: (-row.wrong, row.tool, row.chosen or ""))
-
-
-def _asked(tools: Mapping[int, ToolCount], tool: int, side: str) -> int:
-    own = tools.get(tool, ToolCount())
-    return own.n if side == MODEL else own.n_embedding
 
 
 # The requests behind the numbers.
@@ -239,29 +238,32 @@ def outcomes(
     answers those at covered or uncovered pairs, in `cluster` where that is given, or UNSPOKEN; without a model read the
     embedding's side (`side_of`). `asked`: `both` for those that both sides were asked; `tools`: a right tool is one of
     these. A query where wrong answers of a cluster are asked for."""
-    wanted, held = set(tools), _tools_of(cluster) if cluster and wrong and at and at != UNSPOKEN else None
-
-    def counts(row: Outcome) -> bool:
-        tool, _, place = row.miss(wrong) if wrong else (None, None, "")
-        return (
-            not (asked == "both" and None in (row.model_wrong, row.embedding_wrong))
-            and not (wanted and wanted.isdisjoint(row.gold))
-            and not (domain and row.domain != domain)
-            and not (cluster and cluster not in row.clusters)
-            and (group in ("", ALL, row.group) or (group == EXCEPTIONS and row.is_exception))
-            and not (source and row.source != source)
-            and not (wrong and not row.wrong(wrong))
-            and not (at == UNSPOKEN and row.unspoken is None)
-            and not (wrong and at and at != UNSPOKEN and place != at)
-            and not (held is not None and tool not in held)
-        )
-
-    return [row for row in counted().outcomes if counts(row)]
-
-
-def _tools_of(cluster: int) -> set[int]:
-    found = Cluster.objects.filter(pk=cluster).values_list("tool_ids", flat=True)
-    return {tool for ids in found for tool in ids}
+    rows: Sequence[Outcome] = counted().outcomes
+    if domain:
+        rows = [row for row in rows if row.domain == domain]
+    if cluster:
+        rows = [row for row in rows if cluster in row.clusters]
+    if wanted := set(tools):
+        rows = [row for row in rows if not wanted.isdisjoint(row.gold)]
+    if group == EXCEPTIONS:
+        rows = [row for row in rows if row.is_exception]
+    elif group not in ("", ALL):
+        rows = [row for row in rows if row.group == group]
+    if source:
+        rows = [row for row in rows if row.source == source]
+    if asked == "both":
+        rows = [row for row in rows if row.of_both]
+    if wrong:
+        rows = [row for row in rows if row.wrong(wrong)]
+    if at == UNSPOKEN:
+        rows = [row for row in rows if row.unspoken is not None]
+    elif wrong and at:
+        rows = [row for row in rows if row.miss(wrong)[2] == at]
+        if cluster:
+            ids = Cluster.objects.filter(pk=cluster).values_list("tool_ids", flat=True)
+            own = set(chain.from_iterable(ids))
+            rows = [row for row in rows if row.miss(wrong)[0] in own]
+    return list(rows)
 
 
 def side_of(figures: DomainPoint) -> str:
@@ -286,23 +288,20 @@ class Asked:
 
 def asked_by_group(domain: str, side: str) -> dict[str, Asked]:
     """{all, covered, exceptions, uncovered, outside: counts}."""
-    found = {group: Counter[str]() for group in (ALL, *LINES)}
-    for row in counted().outcomes:
-        if row.domain != domain:
-            continue
-        both = None not in (row.model_wrong, row.embedding_wrong)
-        of = {
-            "n": 1,
-            "wrong": bool(row.wrong(side)),
-            "gap": row.miss(side)[2] == UNCOVERED,
-            "unspoken": row.unspoken is not None,
-            "both": both,
-            "ours": both and bool(row.model_wrong),
-            "theirs": both and bool(row.embedding_wrong),
-        }
-        for group in (ALL, row.group, *((EXCEPTIONS,) if row.is_exception else ())):
-            found[group].update(of)
-    return {group: Asked(**of) for group, of in found.items()}
+    found = {}
+    for group in (ALL, *LINES):
+        rows = outcomes(domain=domain, group=group)
+        both = [row for row in rows if row.of_both]
+        found[group] = Asked(
+            len(rows),
+            sum(bool(row.wrong(side)) for row in rows),
+            sum(row.miss(side)[2] == UNCOVERED for row in rows),
+            sum(row.unspoken is not None for row in rows),
+            len(both),
+            sum(bool(row.model_wrong) for row in both),
+            sum(bool(row.embedding_wrong) for row in both),
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +329,7 @@ def shown_outcomes(rows: Sequence[Outcome], reader: Any) -> list[ShownOutcome]:
     tools = {pk for row in rows for pk in (*row.gold, row.model_chose, row.embedding_chose) if pk}
     names = dict(Tool.objects.filter(pk__in=tools).order_by().values_list("pk", "name"))
     rules = {row.unspoken for row in rows if row.unspoken}
-    codes = dict(Rule.objects.filter(pk__in=rules).values_list("pk", "code")) if rules else {}
+    codes = dict(Rule.objects.filter(pk__in=rules).values_list("pk", "code"))
     shown = []
     for row in rows:
         tool, chose, _ = row.miss(MODEL if row.model_wrong is not None else "embedding")
@@ -346,7 +345,7 @@ def shown_outcomes(rows: Sequence[Outcome], reader: Any) -> list[ShownOutcome]:
                 row.model_wrong,
                 row.embedding_wrong,
                 (names.get(tool, ""), names.get(chose or 0)) if tool else None,
-                (row.unspoken, codes[row.unspoken]) if row.unspoken else None,
+                (row.unspoken, codes[row.unspoken]) if row.unspoken in codes else None,
             )
         )
     return shown

@@ -56,10 +56,10 @@ Label = tuple[str, ...]  # names of the right tools
 
 
 class Labelled(NamedTuple):
-    """`of`: what it is (item_id, sample_id or request_id), and its id. `unspoken`: see `counted.Outcome`."""
+    """`of`, `unspoken`: see `counted.Outcome`."""
 
     source: str
-    of: tuple[str, int]
+    of: int
     outcome: Outcome
     is_exception: bool = False
     unspoken: int | None = None
@@ -234,8 +234,7 @@ def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]
                 firsts = {side: of[one.item] for side, of in answers.items() if one.item in of}
                 wrong = firsts.get(MODEL, one.names[0]) not in one.names
                 unspoken = clauses.unspoken(sides[MODEL], one) if wrong else None
-                of = ("item_id", one.item)
-                yield Source.BENCHMARK, of, one.names, one.key, firsts, one.is_exception, unspoken
+                yield Source.BENCHMARK, one.item, one.names, one.key, firsts, one.is_exception, unspoken
 
 
 def _alone(model: Model | None, origin: str, of: str) -> dict[tuple[int, str], dict[str, str]]:
@@ -259,7 +258,7 @@ def _of_samples(model: Model) -> Iterator[Row]:
     standing = without_stale(Sample.objects.filter(APPROVED & READY & ~OUTDONE, pk__in=asked - out))
     for pk, query, names in standing.order_by("pk").values_list("pk", "query", "answer"):
         if firsts := answers.get((pk, key := text_key(query))):
-            yield Source.SAMPLE, ("sample_id", pk), tuple(names), key, firsts
+            yield Source.SAMPLE, pk, tuple(names), key, firsts
 
 
 def label_of(verdict: str, expected: list[str], tools: list[str]) -> Label:
@@ -279,7 +278,7 @@ def _of_requests(model: Model | None) -> Iterator[Row]:
         if model is not None and by == model.pk:
             firsts[MODEL] = next(iter(tools), "")
         if names and firsts:
-            yield Source.PRODUCTION, ("request_id", pk), names, key, firsts
+            yield Source.PRODUCTION, pk, names, key, firsts
 
 
 # What suggested rules rest on.

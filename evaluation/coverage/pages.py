@@ -253,7 +253,7 @@ def panel(page: DomainCoverage, row: ClusterRow, against: int = 0) -> dict[str, 
         "label": STATES[row.state],
         "meaning": STATES[row.state].meaning,
         "write_url": write_url(page.domain, (tool.id for tool in row.tools)),
-        "rollup": cluster_count(page.domain, row.id),
+        "count": cluster_count(page.domain, row.id),
     }
 
 

@@ -31,7 +31,7 @@ from evaluation.core.coverage import COVERED, LINES, STATES, UNCOVERED
 from evaluation.core.layout import layout
 from evaluation.core.metrics import ALL
 from evaluation.coverage import pages
-from evaluation.coverage.counted import counted, figures_by_domain, one_count
+from evaluation.coverage.counted import counted, figures_by_domain
 from evaluation.coverage.gaps import (
     PAGES,
     UNSPOKEN,
@@ -53,7 +53,7 @@ from trace_site.access import may, needed
 from trace_site.database import database_now
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import SIZE, Page, number_of, numbers_of
+from trace_site.paging import SIZE, Page, number_of, numbers_of, sliced
 
 CSV_COLUMNS = (
     *("rank", "cluster", "state", "expected_wrong", "low", "high", "of_requests", "labelled", "wrong"),
@@ -115,7 +115,6 @@ def figures_of(domain: str) -> DomainPoint:
 
 
 @require_GET
-@one_count
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain as counted last, by rank, for a spreadsheet."""
     figures, chosen = figures_of(domain), ClusterFilter.of(request.GET)
@@ -142,7 +141,6 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def cluster_list(request: HttpRequest) -> HttpResponse:
     """A domain's clusters as counted last, by rank; filters keep that order."""
     domains = list(Domain.objects.all())
@@ -180,7 +178,6 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def request_list(request: HttpRequest, domain: str) -> HttpResponse:
     """The labelled requests behind a number, with what is chosen for each. What names nothing leads nowhere, rather
     than to a list of something else."""
@@ -203,9 +200,7 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
         cluster=cluster.pk if cluster else 0,
         tools=[*tools] or (version.tool_ids if version else ()),
     )
-    start, total = number_of(request.GET.get("after", ""), 9), len(found)
-    more = str(start + SIZE) if total > start + SIZE else None
-    page = Page(found[start : start + SIZE], str(start or ""), more)
+    page, total = sliced(found, request.GET.get("after", ""), SIZE), len(found)
     context = {
         "figures": figures,
         "domain": figures.domain,
@@ -222,19 +217,16 @@ def request_list(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def pair_list(request: HttpRequest, domain: str) -> HttpResponse:
     """The pairs of look-alikes behind a number, as rules stand now."""
     state = request.GET.get("state", pages.ALL_PAIRS)
     if state not in pages.PAIRS:
         raise Http404
     found = pages.pairs(pages.domain_coverage(domain), state)
-    after = number_of(request.GET.get("after", ""), 9)
-    more = str(after + SIZE) if len(found) > after + SIZE else None
     context = {
         "domain": get_object_or_404(Domain, pk=domain),
         "total": len(found),
-        "page": Page(found[after : after + SIZE], str(after or ""), more),
+        "page": sliced(found, request.GET.get("after", ""), SIZE),
         "state": state,
         "states": pages.PAIRS,
     }

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from catalog.models import Tool
 from evaluation.core.coverage import STATES
-from evaluation.coverage.counted import figures_by_domain, one_count
+from evaluation.coverage.counted import figures_by_domain
 from evaluation.coverage.gaps import (
     COSTS,
     STATE_GROUPS,
@@ -166,7 +166,7 @@ class CoverageGaps(ApiView):
         asked = self.read_query(GapsIn)
         chosen = ClusterFilter(**{**asked, "gaps": "yes" if asked["gaps"] else ""})
         size, after = page_limit(request), number_key(request)
-        found: list[Any] = list(clusters(domain, chosen, after=after, size=size + 1))
+        found: list[Any] = [*clusters(domain, chosen, after=after, size=size + 1)]
         shown = found[:size]
         ids = [pk for row in shown for pk in row.cluster.tool_ids]
         names = dict(Tool.objects.filter(pk__in=ids).order_by().values_list("pk", "name"))
@@ -177,7 +177,7 @@ class CoverageGaps(ApiView):
 
 
 urlpatterns = [
-    path("coverage", one_count(CoverageList.as_view()), name="api-coverage-list"),
-    path("coverage/<slug:domain>", one_count(CoverageOne.as_view()), name="api-coverage"),
-    path("coverage/<slug:domain>/gaps", one_count(CoverageGaps.as_view()), name="api-coverage-gaps"),
+    path("coverage", CoverageList.as_view(), name="api-coverage-list"),
+    path("coverage/<slug:domain>", CoverageOne.as_view(), name="api-coverage"),
+    path("coverage/<slug:domain>/gaps", CoverageGaps.as_view(), name="api-coverage-gaps"),
 ]

@@ -8,13 +8,12 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_GET
 
 from catalog.models import Domain
-from evaluation.coverage.counted import figures_by_domain, one_count
+from evaluation.coverage.counted import figures_by_domain
 from evaluation.coverage.gaps import production_misses
 from evaluation.coverage.pages import gap_lines, state_parts
-from evaluation.coverage.views import acting
+from evaluation.coverage.views import acting, figures_of
 from evaluation.domain import rules, selectors
 from evaluation.domain.selectors import DomainPage
-from evaluation.models import DomainPoint
 from training.registry.selectors import standing
 
 SHOWN_MISSES = 5
@@ -22,18 +21,17 @@ SHOWN_RULES = 5
 
 
 @require_GET
-@one_count
 def home(request: HttpRequest) -> HttpResponse:
     """One domain; without `?domain=` the one where the most wrong answers are expected."""
     domains = list(Domain.objects.all())
-    rollups = figures_by_domain(domains)
+    counted = figures_by_domain(domains)
     wanted = request.GET.get("domain", "")
     if wanted and wanted not in {domain.slug for domain in domains}:
         raise Http404
-    figures = selectors.shown_domain(rollups, wanted)
+    figures = selectors.shown_domain(counted, wanted)
     shown = next((domain for domain in domains if domain.slug == wanted), figures.domain if figures else None)
     context: dict[str, Any] = {
-        "tabs": [(domain, rollups.get(domain.slug)) for domain in domains],
+        "tabs": [(domain, counted.get(domain.slug)) for domain in domains],
         "domain": shown or (domains[0] if domains else None),
         "standing": standing(),
     }
@@ -65,19 +63,10 @@ def domain_context(page: DomainPage, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _page_of(domain: str) -> DomainPage:
-    """Raises Http404."""
-    figures: DomainPoint | None = figures_by_domain().get(domain)
-    if figures is None:
-        raise Http404
-    return selectors.domain_page(figures)
-
-
 @require_GET
-@one_count
 def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
     """All published rules; as a fragment of the domain's page the weakest few."""
-    page = _page_of(domain)
+    page = selectors.domain_page(figures_of(domain))
     rows = rules.rule_rows(page)
     show, band = request.GET.get("show", ""), rules.band_of(request.GET.get("samples", ""))
     context = {
@@ -103,10 +92,9 @@ def rule_table(request: HttpRequest, domain: str) -> HttpResponse:
 
 
 @require_GET
-@one_count
 def report(request: HttpRequest, domain: str) -> HttpResponse:
     """The domain on one sheet of A4, to print."""
-    page = _page_of(domain)
+    page = selectors.domain_page(figures_of(domain))
     rows = rules.rule_rows(page)
     context = {
         **domain_context(page, request),

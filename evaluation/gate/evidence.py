@@ -21,7 +21,7 @@ from evaluation.core.gate import ChangedRule, Gate, GateRow
 from evaluation.core.items import is_exception
 from evaluation.core.paired import CANNOT_TELL, FLIPS, Asked
 from evaluation.coverage.grouped import Sorting, sorting_now
-from evaluation.coverage.outcomes import Labelled, Standing, labelled, measured_by
+from evaluation.coverage.outcomes import Labelled, Source, Standing, labelled, measured_by
 from evaluation.coverage.selectors import learned_versions, read_tools, stamps
 from evaluation.gate.selectors import asked_of, gated_benchmarks
 from evaluation.models import Answer, Benchmark, Evaluation
@@ -42,7 +42,7 @@ OUTSIDE = ("refused",)
 FIRST = ("hit@1",)  # what a written list and the embedding's ranking share
 NOTHING_ASKED = "no benchmark is frozen, so none was asked; import one with benchmark_import"
 UNCHANGED = "tests of unchanged rules"
-Of = tuple[str, int]  # a labelled request: see Labelled.of
+Of = tuple[str, int]  # source and id of a labelled request
 Scores = dict[int, tuple[str, dict[str, Any], bool]]  # {item: (domain, scores, whether it is an exception)}
 
 
@@ -182,7 +182,9 @@ def _first_tools(found: Evidence, candidate: Model, champion: Model | None, sort
     """What each chooses first for labelled requests that it did not learn from, as `coverage.outcomes` has them."""
     domains = {tool.id: tool.domain for tool in read_tools(stamps().tools).values()}
     ours, theirs = (
-        {one.of: one for one in labelled(model, sorting.ids, measured_by(model))} if model else {}
+        {(one.source, one.of): one for one in labelled(model, sorting.ids, measured_by(model))}
+        if model
+        else {}
         for model in (candidate, champion)
     )
 
@@ -201,7 +203,7 @@ def _first_tools(found: Evidence, candidate: Model, champion: Model | None, sort
                     decode="",
                     metric="hit@1",
                     # a request of a benchmark is the same query wherever it is asked
-                    queries=[pk if what == "item_id" else (what, pk) for what, pk in known],
+                    queries=[pk if source == Source.BENCHMARK else (source, pk) for source, pk in known],
                     domains=[domains[one.outcome.gold[0]] for one in rows],
                     groups=[sorting.by.group(one.outcome.gold) for one in rows],
                     ours=[float(a[of].outcome.is_right(sides[0])) for of in known],

@@ -1,11 +1,10 @@
 """What was counted last is one row, which pages read whole; it is counted anew at once."""
 
-import django.db.models.deletion
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("evaluation", "0014_at_the_look"), ("training", "0006_database_clock")]
+    dependencies = [("evaluation", "0014_at_the_look")]
     operations = [
         *(migrations.DeleteModel(name) for name in ("LabelledOutcome", "ToolRollup", "ClusterRollup", "DomainRollup")),
         migrations.CreateModel(
@@ -18,11 +17,16 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "key",
-                    models.CharField(max_length=64, help_text="of all that was counted: another one makes a count due"),
+                    models.CharField(
+                        max_length=64, help_text="hash of all that was counted from: another one makes a count due"
+                    ),
                 ),
                 (
-                    "sorted_by",
-                    models.CharField(max_length=64, help_text="hash of the rules and clusters of all domains"),
+                    "basis",
+                    models.CharField(
+                        max_length=64,
+                        help_text="hash of its rules, clusters and model: another one makes a count due at once",
+                    ),
                 ),
                 (
                     "counted",
@@ -31,16 +35,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("at", models.DateTimeField(help_text="when it was counted")),
-                (
-                    "model",
-                    models.ForeignKey(
-                        help_text="null: the embedding answers",
-                        null=True,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="+",
-                        to="training.model",
-                    ),
-                ),
             ],
             options={"ordering": ["-id"]},
         ),

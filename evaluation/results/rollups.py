@@ -22,8 +22,17 @@ from evaluation.core.gate import EMBEDDING as BESIDE_EMBEDDING
 from evaluation.core.gate import GateRow
 from evaluation.core.metrics import ALL
 from evaluation.core.paired import row_of
-from evaluation.coverage.counted import EDITION, ClusterCount, Counted, Outcome, ToolCount, as_json, counted
-from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, still_there, traffic
+from evaluation.coverage.counted import (
+    EDITION,
+    ClusterCount,
+    Counted,
+    Outcome,
+    ToolCount,
+    as_json,
+    counted,
+    newest_counts,
+)
+from evaluation.coverage.outcomes import Labelled, Source, Standing, Window, labelled, traffic
 from evaluation.coverage.selectors import (
     Definition,
     DomainCoverage,
@@ -49,24 +58,25 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Now:
-    """All that rollups are counted from, as it stands."""
+    """All that is counted from, as it stands. `basis`: a hash of rules, clusters and model, `key`: of all."""
 
     definition: Definition
     model: Model | None
     alias: str
     window: Window
     standing: Standing
+    basis: str
     key: str
 
     @classmethod
     def read(cls) -> "Now":
-        """Eight queries."""
+        """Nine queries."""
         (model, alias), window, definition = shown_model(), Window.now(), definition_now()
-        standing = Standing.now(model)
-        parts = [EDITION, stamps(), sorted(champion_versions()), model.pk if model else None]
-        parts.append(definition.hash)
+        standing, domains = Standing.now(model), list(Domain.objects.values_list("pk", flat=True))
+        basis = content_hash([definition.hash, model.pk if model else None])
+        parts = [EDITION, basis, stamps(), sorted(champion_versions()), domains]
         key = content_hash([*parts, [str(day) for day in window], standing])
-        return cls(definition, model, alias if model else "", window, standing, key)
+        return cls(definition, model, alias if model else "", window, standing, basis, key)
 
 
 def count() -> tuple[Now, Counted]:
@@ -88,8 +98,6 @@ def count() -> tuple[Now, Counted]:
         values = _domain_of(page, own, tools, clusters[page.domain], counts, recorded, ground, answers, now)
         domains[page.domain] = DomainPoint(domain_id=page.domain, **values)
     return now, Counted(
-        now.key,
-        None,
         tuple(_outcome_of(one, tools, ground) for one in found),
         {
             tool: _tool_of(tool, counts, recorded)
@@ -133,7 +141,7 @@ def _outcome_of(one: Labelled, tools: Mapping[int, ToolName], ground: Ground) ->
         ]
     return Outcome(
         str(one.source),
-        one.of[1],
+        one.of,
         tools[outcome.gold[0]].domain,
         ground.groups.group(outcome.gold),
         list(outcome.gold),
@@ -272,24 +280,19 @@ def _share(found: list[Labelled], side: str) -> dict[str, int]:
 
 def store(now: Now, found: Counted) -> dict[str, int]:
     """Put it in place of the count before; how many rows of each kind differ. The caller holds the lock. A point of the
-    trend is kept where rules, clusters or the model moved. Nothing is written where rules, clusters or the model moved,
-    or a recorded request was erased, while it was counted: the next count comes. Samples and drafts may have moved:
-    then the key is older than the numbers, and they are counted again."""
+    trend is kept where rules, clusters or the model moved since the last. Nothing is written where they moved while it
+    was counted: the next count comes. The rest (samples, drafts, reports) may have moved: then the key is older than
+    the numbers, and they are counted again."""
     if now.definition.hash != definition_now().hash or now.model != shown_model()[0]:
         return {}
-    requests = {row.of for row in found.outcomes if row.source == Source.PRODUCTION}
-    if still_there(requests) != requests:
-        return {}
-    at, before = database_now(), counted()
-    old, new = as_json(before), as_json(found)
+    at, old, new = database_now(), as_json(counted()), as_json(found)
+    newest = DomainPoint.objects.order_by("domain_id", "-pk").distinct("domain_id")
+    points = {row.domain_id: row for row in newest}
     for slug, row in found.domains.items():
-        row.at = at
-        why = _moved(before.domains.get(slug), row)
+        why = _moved(points.get(slug), row)
         if why is not None:
             DomainPoint.objects.create(**new["domains"][slug], at=at, why=why)
-    made = Count.objects.create(
-        edition=EDITION, key=now.key, sorted_by=now.definition.hash, model=now.model, counted=new, at=at
-    )
+    made = Count.objects.create(edition=EDITION, key=now.key, basis=now.basis, counted=new, at=at)
     Count.objects.filter(pk__lt=made.pk).delete()
     return {kind: _differing(old[kind], new[kind]) for kind in old}
 
@@ -301,14 +304,14 @@ def _differing(old: Any, new: Any) -> int:
 
 
 def _rows(of: Any) -> Iterable[Any]:
-    if isinstance(of, list):
-        return of
+    if not isinstance(of, dict):
+        return list(of)
     return [(key, row) for key, rows in of.items() for row in (rows if isinstance(rows, list) else [rows])]
 
 
 def _moved(old: DomainPoint | None, new: DomainPoint) -> Values | None:
     """Why a point of the trend is due; None: it is not."""
-    if old is None or old.clustering is None:
+    if old is None:
         return {} if new.clustering is not None else None
     why: Values = {}
     rules, were = set(new.versions), set(old.versions)
@@ -324,22 +327,15 @@ def _moved(old: DomainPoint | None, new: DomainPoint) -> Values | None:
 
 
 def is_behind(now: Now) -> bool:
-    """Whether what is stored was counted from something else; two queries."""
-    return counted().key != now.key or counted().domains.keys() != set(
-        Domain.objects.values_list("pk", flat=True)
-    )
+    """Whether what is stored was counted from something else; one query."""
+    return not newest_counts().filter(key=now.key).exists()
 
 
 def sweep() -> int:
     """Count again where something moved; how many rows differed."""
-    now, last = Now.read(), Count.objects.defer("counted").first()
-    moved = last is None or (last.sorted_by, last.model_id) != (
-        now.definition.hash,
-        now.model and now.model.pk,
-    )
-    if not is_behind(now) or (last and not moved and last.at > database_now() - PATIENCE):
-        return 0
-    return sum(refresh().values())
+    now, last = Now.read(), newest_counts().defer("counted").first()
+    waits = last and last.basis == now.basis and last.at > database_now() - PATIENCE
+    return sum(refresh().values()) if not waits and is_behind(now) else 0
 
 
 def refresh() -> dict[str, int]:

@@ -13,7 +13,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 
 from evaluation.core.metrics import ALL
-from evaluation.coverage.counted import Counted, counted, newest_counts, read_count
+from evaluation.coverage.counted import Counted, counted, newest_counts
 from trace_site.jobs import Job
 from training.core.recipe import STAGES
 from training.models import UNDER_WAY, AliasMove
@@ -89,16 +89,15 @@ def strip() -> Strip:
     trained = {"run": "training_run", "stages": Coalesce("training_run__stages", Value([], JSONField()))}
     parts = [
         champion.values_list(Value("champion"), JSONObject(model="model_id"))[:1],
-        newest_counts().values_list(Value("counts"), JSONObject(pk="pk")),
+        newest_counts().values_list(Value("count"), JSONObject(pk="pk"))[:1],
         active.values_list(Value("jobs"), JSONObject(job=job, **trained)),
     ]
-    found: dict[str, list[dict[str, Any]]] = {"champion": [], "counts": [], "jobs": []}
+    found: dict[str, list[dict[str, Any]]] = {"champion": [], "count": [], "jobs": []}
     for part, row in parts[0].union(*parts[1:], all=True):
         found[part].append(row)
     model = found["champion"][0]["model"] if found["champion"] else None
     jobs = [UnderWay(**{**row, "job": Job(**row["job"])}) for row in found["jobs"]]
-    newest = max((row["pk"] for row in found["counts"]), default=0)
-    told = first_tools(model, read_count(newest) if newest else Counted())
+    told = first_tools(model, counted(found["count"][0]["pk"] if found["count"] else 0))
     return Strip(model, *told, jobs[0] if jobs else None, len(jobs[1:]))
 
 

@@ -3,16 +3,14 @@
 from datetime import datetime
 from typing import Any
 
-from django.http import Http404, QueryDict
-from django.shortcuts import get_object_or_404
+from django.http import QueryDict
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.models import Domain
-from evaluation.coverage.counted import figures_by_domain
+from evaluation.coverage.views import figures_of
 from evaluation.what_if.selectors import MOST, Choice, Pick, plan_of
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.shapes import Shape, field
@@ -91,13 +89,10 @@ class WhatIf(ApiView):
         interval; one that nobody measured is null.
         """
         given = self.read_query(WhatIfIn)
-        domain = get_object_or_404(Domain, pk=given["domain"])
-        figures = figures_by_domain([domain]).get(domain.slug)
-        if figures is None:
-            raise Http404
+        figures = figures_of(given["domain"])
         picked = QueryDict(mutable=True)
         picked.update({name: given[name] for name in ("gap", "rule")})
-        return Response(WhatIfOut(plan_of(Choice.read(domain.slug, picked), figures)).data)
+        return Response(WhatIfOut(plan_of(Choice.read(figures.domain_id, picked), figures)).data)
 
 
 urlpatterns = [path("evaluation/what-if", WhatIf.as_view(), name="api-what-if")]

@@ -151,16 +151,15 @@ class Asked:
 
     @classmethod
     def of(cls, tools: Collection[int], side: str) -> "Asked":
+        found, wanted = counted(), set(tools)
         wrong: Counter[tuple[int, Pair]] = Counter()
-        golds = []
-        for row in counted().outcomes:
+        for row in found.outcomes:
             tool, chosen, at = row.miss(side)
-            if at == UNCOVERED and tool in tools and tool and chosen:
+            if at == UNCOVERED and tool in wanted and tool and chosen:
                 wrong[tool, pair_of(tool, chosen)] += 1
-            if row.wrong(side) is not None and not set(tools).isdisjoint(row.gold):
-                golds.append(row.gold)
-        known = counted().tools
-        return cls({tool: known[tool] for tool in tools if tool in known}, wrong, golds)
+        asked = (row.gold for row in found.outcomes if row.wrong(side) is not None)
+        golds = [gold for gold in asked if not wanted.isdisjoint(gold)]
+        return cls({tool: row for tool, row in found.tools.items() if tool in wanted}, wrong, golds)
 
     def terms(self, whole: Collection[int], pairs: Collection[Pair] = ()) -> list[Term]:
         """Of tools at all their open pairs (`whole`), and of the others at these."""
@@ -233,11 +232,12 @@ class Plan:
 def plan_of(choice: Choice, figures: DomainPoint) -> Plan:
     """A constant number of queries."""
     wanted = _suggested(proposed([choice.domain]).filter(pk__in=choice.rules))
-    targets = [row.target_id for row in wanted]
-    holding = Cluster.objects.filter(tool_ids__overlap=targets).values_list("pk", flat=True)
-    chosen = {*choice.gaps, *holding} if targets else {*choice.gaps}
-    gaps = [row for row in narrowed(choice.domain, GAPS) if row.pk in chosen]
-    around = {row.pk: row for row in with_clusters(gaps)}
+    gaps = narrowed(choice.domain, GAPS)
+    holding = Cluster.objects.filter(
+        pk__in=[row.pk for row in gaps], tool_ids__overlap=[row.target_id for row in wanted]
+    )
+    chosen = {*choice.gaps, *holding.values_list("pk", flat=True)}
+    around = {row.pk: row for row in with_clusters([row for row in gaps if row.pk in chosen])}
     picked = {pk: row for pk, row in around.items() if pk in choice.gaps}
     drafts = _drafts(wanted, around)
     whole = {tool for row in picked.values() for tool in row.open_tools}
@@ -321,17 +321,12 @@ def _takes(
         Line("writing", "Time to write", "seconds", cost.seconds),
         Line("reading", "Time to review, one person", "seconds", reading.seconds),
     ]
-    run = model_run(figures)
-    if rules and run and (recipe := readable_recipe(run)):
+    runs = Run.objects.select_related("snapshot").defer("log_tail", "snapshot__manifest")
+    run = runs.filter(model=figures.model_id).first() if rules and figures.model_id else None
+    if run and (recipe := readable_recipe(run)):
         took = Estimator([run.base]).of(recipe, run.snapshot.counts, {}).seconds
         lines.append(Line("training", "One training, whatever is picked", "seconds", took))
     return lines
-
-
-def model_run(figures: DomainPoint) -> Run | None:
-    """With its snapshot; one query where there is a model."""
-    heavy = ("log_tail", "snapshot__manifest")
-    return Run.objects.select_related("snapshot").defer(*heavy).filter(model=figures.model_id or 0).first()
 
 
 def _requests(asked: Asked, figures: DomainPoint) -> str:

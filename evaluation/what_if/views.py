@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
@@ -17,10 +17,10 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.lookalikes import cluster_assign
 from catalog.models import Cluster, Clustering, Domain
 from catalog.selectors import tools_by_id
-from evaluation.coverage.counted import ClusterCount, figures_by_domain, one_count
+from evaluation.coverage.counted import ClusterCount, figures_by_domain
 from evaluation.coverage.gaps import side_of
 from evaluation.coverage.pages import STATES, model_words, requests_url, write_url
-from evaluation.coverage.views import AssignForm, acting
+from evaluation.coverage.views import AssignForm, acting, figures_of
 from evaluation.what_if.selectors import (
     SHOWN_DRAFTS,
     Asked,
@@ -45,7 +45,6 @@ SHOWN_TOOLS = 3
 
 
 @require_GET
-@one_count
 def what_if(request: HttpRequest) -> HttpResponse:
     domains = list(Domain.objects.all())
     if not domains:
@@ -123,15 +122,11 @@ def _list(request: HttpRequest, choice: Choice, side: str) -> dict[str, Any]:
 def _plan(request: HttpRequest) -> Plan:
     """Of a choice sent with the request; raises Http404."""
     given = request.POST if request.method == "POST" else request.GET
-    domain = get_object_or_404(Domain, pk=given.get("domain", ""))
-    figures = figures_by_domain([domain]).get(domain.slug)
-    if figures is None:
-        raise Http404
-    return plan_of(Choice.read(domain.slug, given), figures)
+    figures = figures_of(given.get("domain", ""))
+    return plan_of(Choice.read(figures.domain_id, given), figures)
 
 
 @require_GET
-@one_count
 def what_if_csv(request: HttpRequest) -> HttpResponse:
     """A row for each pick, then one for each figure of all."""
     plan = _plan(request)

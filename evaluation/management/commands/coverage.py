@@ -26,7 +26,7 @@ class Command(TraceCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--domain", help="a domain's slug; default: all")
         parser.add_argument(
-            "--recount", action="store_true", help="count the rollups anew; says how many rows differed"
+            "--recount", action="store_true", help="count it anew; says how many rows differed"
         )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -47,9 +47,7 @@ class Command(TraceCommand):
                 self.echo(line)
         if options["recount"]:
             parts = ", ".join(f"{many:,} {what}" for what, many in told["rollups"].items())
-            self.echo(
-                f"rollups counted anew; rows that differed: {parts or 'something moved meanwhile, try again'}"
-            )
+            self.echo(f"counted anew; rows that differed: {parts or 'something moved meanwhile, try again'}")
         return told, ""
 
 
