@@ -275,6 +275,13 @@ class RetrievalRequest(models.Model):
 
 # what a labelled request is of, by its origin
 REFERENCES = {"benchmark": "benchmark", "rule_test": "version", "sample": "sample", "report": "request"}
+OF_ITS_ORIGIN = models.Q(
+    *(
+        models.Q(origin=origin, **{f"{one}__isnull": one != of for one in REFERENCES.values()})
+        for origin, of in REFERENCES.items()
+    ),
+    _connector=models.Q.OR,
+)
 
 
 class LabelledRequest(models.Model):
@@ -296,11 +303,7 @@ class LabelledRequest(models.Model):
         RetrievalRequest, null=True, db_index=False, on_delete=models.CASCADE, related_name="+"
     )
     position = models.PositiveIntegerField(null=True, help_text="in its benchmark, or among the tests")
-    text_key = models.CharField(
-        max_length=64,
-        blank=True,
-        help_text="of the text of a sample or report: an edited one is another request",
-    )
+    text_key = models.CharField(max_length=64, blank=True, help_text="of the text of a sample or report")
     domain = models.CharField(max_length=60, blank=True)
     query = models.ForeignKey(LabelledQuery, null=True, on_delete=models.PROTECT, related_name="+")
     data = models.JSONField(
@@ -315,18 +318,7 @@ class LabelledRequest(models.Model):
             models.UniqueConstraint(fields=["version", "position"], name="one_request_per_test"),
             models.UniqueConstraint(fields=["sample", "text_key"], name="one_request_per_sample_text"),
             models.UniqueConstraint(fields=["request", "text_key"], name="one_request_per_report_text"),
-            models.CheckConstraint(
-                condition=models.Q(
-                    *(
-                        models.Q(
-                            origin=origin, **{f"{one}__isnull": one != of for one in REFERENCES.values()}
-                        )
-                        for origin, of in REFERENCES.items()
-                    ),
-                    _connector=models.Q.OR,
-                ),
-                name="request_of_its_origin",
-            ),
+            models.CheckConstraint(condition=OF_ITS_ORIGIN, name="request_of_its_origin"),
         ]
 
 
@@ -348,9 +340,7 @@ class Answer(models.Model):
         help_text="{tools, ranked, scores, trace, raw, off_vocabulary, letter, clause}; outside of evaluations {tools, "
         "scores, clause}, without words of the request"
     )
-    scores = models.JSONField(
-        default=dict, help_text="{metric: value} of this answer; of a rule's test {passed}"
-    )
+    scores = models.JSONField(default=dict, help_text="{metric: value}; of a rule's test {passed}")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -1,6 +1,7 @@
 """A database is made by SQL that is written out here and stands still, or it is refused."""
 
 import ast
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from evaluation.benchmarks.selectors import kept_out_answers, rule_results
+from evaluation.models import Answer
 from synthesis.datasets.build import snapshot_params
-from tests.factories import make_run, make_sample
+from tests.factories import make_model, make_rule, make_run, make_sample, make_tool
 from trace_site.deliveries import Delivery
+from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
 from training.retraining.services import policy_recipe
@@ -102,3 +106,47 @@ def test_mail_that_waited_was_sent_or_given_up_is_a_delivery_now(db, user_with):
         "failed": "failed",
     }
     assert {row.channel for row in rows.values()} == {"mail"} and rows["failed"].last_error == "no"
+
+
+BEFORE_ANSWERS = """
+CREATE TABLE evaluation_ruletestresult (id serial, model_id bigint, version_id bigint, backend text, results jsonb,
+  job_id bigint, created_at timestamptz DEFAULT now());
+CREATE TABLE evaluation_keptoutanswer (id serial, model_id bigint, sample_id bigint, request_id bigint, text_key text,
+  tools jsonb, embedding jsonb, job_id bigint, at timestamptz DEFAULT now());
+"""
+TESTS = [
+    {"query": "one", "tools": ["Pay/A", "Pay/B", "Pay/A"], "found": ["Pay/B", "Pay/A", "Pay/C"]},
+    {"query": "two", "tools": ["Pay/A"], "found": ["Pay/B", "Pay/A"]},
+    {"query": "three", "tools": ["Pay/A"], "found": []},
+]
+
+
+def test_what_was_answered_to_tests_of_rules_and_to_kept_out_samples_are_answers_now(db):
+    sql = import_module("evaluation.migrations.0016_answers").MOVE
+    version, sample = make_rule(make_tool(), make_tool()).published, make_sample()
+    models = [make_model(), make_model()]
+    with connection.cursor() as cursor:
+        cursor.execute(BEFORE_ANSWERS)
+        for model in models:
+            job = Job.objects.create(kind="rule_tests", state="done")
+            cursor.execute(
+                "INSERT INTO evaluation_ruletestresult (model_id, version_id, backend, results, job_id) "
+                "VALUES (%s, %s, '', %s, %s)",
+                [model.pk, version.pk, json.dumps(TESTS), job.pk],
+            )
+            cursor.execute(
+                "INSERT INTO evaluation_keptoutanswer (model_id, sample_id, text_key, tools, embedding, job_id) "
+                "VALUES (%s, %s, 'key', %s, %s, %s)",
+                [model.pk, sample.pk, json.dumps(["Pay/A"]), json.dumps([f"Pay/{model.pk}"]), job.pk],
+            )
+        cursor.execute(sql)
+    assert [(row.model, row.version, row.passed, row.total) for row in rule_results()] == [
+        (model.pk, version.pk, 1, 3) for model in models
+    ]
+    tested = Answer.objects.filter(model=models[0], item__version=version).order_by("item__position")
+    assert [{**row.item.data, "found": row.output["tools"]} for row in tested] == TESTS
+    for model in models:
+        kept = kept_out_answers(model).get()
+        beside = Answer.objects.get(model=None, job=kept.job)
+        assert kept.item == beside.item and (kept.item.sample, kept.item.text_key) == (sample, "key")
+        assert [kept.output["tools"], beside.output["tools"]] == [["Pay/A"], [f"Pay/{model.pk}"]]

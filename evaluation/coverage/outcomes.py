@@ -237,12 +237,8 @@ def _of_benchmarks(benchmarks: Mapping[int, Mapping[str, int]]) -> Iterator[Row]
                 yield Source.BENCHMARK, one.item, one.names, one.key, firsts, one.is_exception, unspoken
 
 
-# {(sample or request, key of its text): first tools}
-Alone = dict[tuple[int, str], dict[str, str]]
-
-
-def _alone(model: Model | None, origin: str, of: str) -> Alone:
-    """What a model answered outside of benchmarks, and the embedding in the same job; one query."""
+def _alone(model: Model | None, origin: str, of: str) -> dict[tuple[int, str], dict[str, str]]:
+    """{(what it is of, key of its text): first tools}, of the model and, in the same job, the embedding; one query."""
     first = Coalesce(KT("output__tools__0"), Value("", models.TextField()))
     beside = Answer.objects.filter(evaluation=None, model=None, item=OuterRef("item"), job=OuterRef("job"))
     rows = kept_out_answers(model).filter(item__origin=origin).annotate(first=first)

@@ -112,22 +112,13 @@ OF_ITS_ORIGIN = Q(
     ),
     _connector=Q.OR,
 )
-ORIGINS = [
-    ("benchmark", "Benchmark"),
-    ("rule_test", "test of a rule"),
-    ("sample", "kept-out sample"),
-    ("report", "Report"),
-]
+ORIGINS = {"benchmark": "Benchmark", "rule_test": "test of a rule", "sample": "kept-out sample", "report": "Report"}
 REQUEST = {
-    "origin": models.CharField(choices=ORIGINS, default="benchmark", max_length=9),
+    "origin": models.CharField(choices=list(ORIGINS.items()), default="benchmark", max_length=9),
     "version": reference("rules.ruleversion", PROTECT, db_index=False),
     "sample": reference("synthesis.sample", CASCADE, db_index=False),
     "request": reference("evaluation.retrievalrequest", CASCADE, db_index=False),
-    "text_key": models.CharField(
-        blank=True,
-        max_length=64,
-        help_text="of the text of a sample or report: an edited one is another request",
-    ),
+    "text_key": models.CharField(blank=True, max_length=64, help_text="of the text of a sample or report"),
 }
 REQUEST_AS_IT_WAS = {
     "benchmark": models.ForeignKey(null=True, on_delete=CASCADE, related_name="items", to="evaluation.benchmark"),
@@ -138,11 +129,12 @@ REQUEST_AS_IT_WAS = {
         help_text="a benchmark's as imported, MCQ options already in their shuffled order; of a test {query, tools}",
     ),
 }
-REQUEST_ONCE = {
-    "one_request_per_test": ["version", "position"],
-    "one_request_per_sample_text": ["sample", "text_key"],
-    "one_request_per_report_text": ["request", "text_key"],
-}
+REQUEST_ONCE = [
+    models.UniqueConstraint(fields=["version", "position"], name="one_request_per_test"),
+    models.UniqueConstraint(fields=["sample", "text_key"], name="one_request_per_sample_text"),
+    models.UniqueConstraint(fields=["request", "text_key"], name="one_request_per_report_text"),
+    models.CheckConstraint(condition=OF_ITS_ORIGIN, name="request_of_its_origin"),
+]
 ANSWER = {
     "model": reference("training.model", PROTECT, db_index=False),
     "backend": models.CharField(
@@ -155,17 +147,13 @@ ANSWER = {
     "created_at": models.DateTimeField(db_default=Now()),
 }
 ANSWER_AS_IT_WAS = {
-    "evaluation": models.ForeignKey(
-        null=True, on_delete=CASCADE, related_name="answers", to="evaluation.evaluation"
-    ),
+    "evaluation": models.ForeignKey(null=True, on_delete=CASCADE, related_name="answers", to="evaluation.evaluation"),
     "item": models.ForeignKey(on_delete=CASCADE, related_name="answers", to="evaluation.labelledrequest"),
     "output": models.JSONField(
         help_text="{tools, ranked, scores, trace, raw, off_vocabulary, letter, clause}; outside of evaluations {tools, "
         "scores, clause}, without words of the request"
     ),
-    "scores": models.JSONField(
-        default=dict, help_text="{metric: value} of this answer; of a rule's test {passed}"
-    ),
+    "scores": models.JSONField(default=dict, help_text="{metric: value}; of a rule's test {passed}"),
 }
 ANSWER_ONCE = [
     models.UniqueConstraint(fields=["evaluation", "item"], name="one_answer_per_item"),
@@ -197,13 +185,7 @@ class Migration(migrations.Migration):
         migrations.RenameModel("Prediction", "Answer"),
         *(migrations.AlterField("labelledrequest", name, field) for name, field in REQUEST_AS_IT_WAS.items()),
         *(migrations.AddField("labelledrequest", name, field) for name, field in REQUEST.items()),
-        *(
-            migrations.AddConstraint("labelledrequest", models.UniqueConstraint(fields=fields, name=name))
-            for name, fields in REQUEST_ONCE.items()
-        ),
-        migrations.AddConstraint(
-            "labelledrequest", models.CheckConstraint(condition=OF_ITS_ORIGIN, name="request_of_its_origin")
-        ),
+        *(migrations.AddConstraint("labelledrequest", constraint) for constraint in REQUEST_ONCE),
         migrations.RemoveConstraint("answer", "one_prediction_per_item"),
         *(migrations.AlterField("answer", name, field) for name, field in ANSWER_AS_IT_WAS.items()),
         *(migrations.AddField("answer", name, field) for name, field in ANSWER.items()),

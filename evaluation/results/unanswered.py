@@ -56,23 +56,18 @@ class Unanswered:
     def tests(cls, model: Model) -> "Unanswered":
         published = RuleVersion.objects.filter(rule__published_id=F("pk")).exclude(tests=[])
         missing = published.exclude(pk__in=rule_answers().filter(model=model).values("item__version"))
-        return cls(
-            model,
-            [
-                (
-                    LabelledRequest(
-                        origin=Origin.RULE_TEST,
-                        version=version,
-                        position=position,
-                        domain=version.rule.domain_id,
-                        data=test,
-                    ),
-                    test["query"],
-                )
-                for version in missing.select_related("rule").only("tests", "rule__domain").order_by("pk")
-                for position, test in enumerate(version.tests)
-            ],
-        )
+        found = [
+            LabelledRequest(
+                origin=Origin.RULE_TEST,
+                version=version,
+                position=position,
+                domain=version.rule.domain_id,
+                data=test,
+            )
+            for version in missing.select_related("rule").only("tests", "rule__domain").order_by("pk")
+            for position, test in enumerate(version.tests)
+        ]
+        return cls(model, [(one, one.data["query"]) for one in found])
 
     @classmethod
     def kept_out(cls, model: Model) -> "Unanswered":
