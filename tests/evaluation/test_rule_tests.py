@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from django.core.management import call_command
+from django.db import IntegrityError, transaction
 
 from evaluation.benchmarks.selectors import rule_results
 from evaluation.benchmarks.services import evaluation_request
@@ -99,6 +100,15 @@ def test_two_models_are_asked_one_request_of_a_test(tools, model):
         assert asked(one)["rules_passed"] == 0
     assert [(row.version, row.passed, row.total) for row in rule_results()] == [(rule.published_id, 1, 2)] * 2
     assert LabelledRequest.objects.count() == 2
+
+
+def test_what_was_asked_and_answered_stays(tools, model):
+    ruled(tools, ("GetPayslip of May", ["Pay/GetPayslip"]))
+    asked(model)
+    for rows in (Answer.objects.all(), LabelledRequest.objects.all()):
+        for gone in (rows.delete, lambda rows=rows: rows.update(id=0)):
+            with pytest.raises(IntegrityError, match="rows are frozen"), transaction.atomic():
+                gone()
 
 
 def test_new_version_is_asked_alone(tools, model):
